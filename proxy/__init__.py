@@ -1,0 +1,1 @@
+"""Everything of teeline that touches the world: sockets, files, clocks, terminals, collectors."""
