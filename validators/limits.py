@@ -1,0 +1,38 @@
+"""Bounds on what an inspector holds, whatever a peer sends.
+
+Each limit that is hit is named in the exchange's ``inspection`` (``partial (event-limit)``): what
+could not be checked is said, never silent. Forwarding is not affected by any of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """All in bytes unless said otherwise."""
+
+    body: int = 16 * 1024 * 1024
+    """One JSON document, request or answer, after decoding."""
+    line: int = 4 * 1024 * 1024
+    """One line of an event stream."""
+    event: int = 4 * 1024 * 1024
+    """The data of one event, all its lines together."""
+    decoded: int = 256 * 1024 * 1024
+    """A whole body after content decoding (compression bombs end here)."""
+    ratio: int = 1000
+    """Decoded bytes per encoded byte, once more than a mebibyte came out."""
+    depth: int = 128
+    """Nesting of a JSON document, in levels."""
+    choices: int = 128
+    """Open choices of one stream (the API's own maximum of n)."""
+    tool_calls: int = 4096
+    """Open tool calls of one exchange."""
+    arguments: int = 256 * 1024
+    """The joined arguments of one tool call."""
+    head: int = 256 * 1024
+    """What is looked at before a body's kind is known."""
+
+
+DEFAULT_LIMITS = Limits()

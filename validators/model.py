@@ -1,0 +1,209 @@
+"""The words of teeline as types: severities, places, violations, rules and the exchange they belong to.
+
+What belongs here: plain data that detection, policy, sinks and renderers share. What doesn't: how a
+fault is found (checks/), how it is worded for people (proxy/reports), how it is stored (proxy/audit).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+Headers = tuple[tuple[str, str], ...]
+"""Header fields as received: order, case and repeats kept; bytes above ASCII as latin-1."""
+
+
+class Severity(enum.IntEnum):
+    """How bad a breach is; ordered, so that the worst is the maximum."""
+
+    INFO = 1
+    WARN = 2
+    FAIL = 3
+
+    @classmethod
+    def parse(cls, word: str) -> Severity:
+        """The severity a word names (``info``, ``warn``, ``fail``); ValueError otherwise."""
+        try:
+            return cls[word.upper()]
+        except KeyError:
+            raise ValueError(f"unknown severity {word!r}: info, warn or fail") from None
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+class Verdict(enum.StrEnum):
+    """What an exchange is worth: its worst severity, where info counts as pass."""
+
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+
+    @classmethod
+    def of(cls, severity: Severity | None) -> Verdict:
+        if severity is Severity.FAIL:
+            return cls.FAIL
+        return cls.WARN if severity is Severity.WARN else cls.PASS
+
+
+class Side(enum.StrEnum):
+    """Whose bytes a place lies in."""
+
+    REQUEST = "request"
+    RESPONSE = "response"
+
+
+class Unit(enum.StrEnum):
+    """What a place counts: its number is 1-based within the unit's kind."""
+
+    HEAD = "head"
+    BODY = "body"
+    EVENT = "event"
+    FRAME = "frame"
+    PACKET = "packet"
+
+
+class Ended(enum.StrEnum):
+    """How an exchange came to its end, as the party that watched the sockets saw it."""
+
+    COMPLETE = "complete"
+    CLIENT_CLOSED = "client_closed"
+    UPSTREAM_ABORTED = "upstream_aborted"
+    REFUSED = "refused"
+    TIMEOUT = "timeout"
+    SHUTDOWN = "shutdown"
+
+
+class Place(NamedTuple):
+    """Where a breach shows.
+
+    ``index`` is the 1-based number of the unit (SSE events with data; ``[DONE]`` not counted), 0 where
+    the unit has no number. ``byte`` is the 0-based offset in the decoded body. ``pointer`` is a JSON
+    Pointer (RFC 6901) into the unit's document, empty for the whole of it.
+    """
+
+    side: Side
+    unit: Unit
+    index: int = 0  # type: ignore[assignment]  # the unit's number; nobody searches a place
+    byte: int = 0
+    pointer: str = ""
+
+
+class RuleSource(NamedTuple):
+    """What a rule rests on, in words that a reader can follow."""
+
+    text: str
+    section: str = ""
+    deduction: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that can be wrong: declared once, in ``rules/<family>.toml``.
+
+    ``bad`` and ``good`` are examples in the form that rules/examples.py renders; they are the rule's
+    tests. A rule has one severity: a condition that changes the severity is another rule.
+    """
+
+    id: str
+    severity: Severity
+    summary: str
+    why: str
+    fix: str
+    source: RuleSource
+    bad: Mapping[str, object]
+    good: Mapping[str, object]
+    core: bool = False
+
+    @property
+    def family(self) -> str:
+        return self.id.partition(".")[0]
+
+    @property
+    def side(self) -> Side:
+        """Whose fault a breach is: ``request.*`` is the client's, everything else the relay's."""
+        return Side.REQUEST if self.family == "request" else Side.RESPONSE
+
+
+@dataclass(slots=True)
+class Violation:
+    """One rule broken in one exchange, at its first place.
+
+    ``count`` grows while the exchange is open and is final when it closes. ``message`` and ``evidence``
+    hold no content of a conversation: see evidence.py.
+    """
+
+    rule: Rule
+    severity: Severity
+    message: str
+    place: Place
+    evidence: str
+    at: float
+    count: int = 1
+
+
+@dataclass(slots=True)
+class Timing:
+    """Times as the caller's clock gave them (seconds); None where the moment never came."""
+
+    start: float = 0.0
+    first_byte: float | None = None
+    first_event: float | None = None
+    last_byte: float | None = None
+    end: float | None = None
+    largest_gap: float = 0.0
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request with its answer: who it is (given by the caller) and what was seen of it.
+
+    The identity fields are set by whoever opens the exchange; everything else is filled in by the
+    inspector and final at ``Closed``.
+    """
+
+    # identity, given
+    id: str = ""
+    upstream: str = ""
+    client: str = ""
+    trace_id: str = ""
+    span_id: str = ""
+    parent_span_id: str = ""
+    # the request
+    method: str = ""
+    path: str = ""
+    operation: str = ""
+    model: str | None = None
+    stream: bool = False
+    request_bytes: int = 0
+    # the answer
+    status: int | None = None
+    request_id: str | None = None
+    response_id: str | None = None
+    response_model: str | None = None
+    response_bytes: int = 0
+    events: int = 0
+    usage: dict[str, int] = field(default_factory=dict)
+    finish: list[str] = field(default_factory=list)
+    error_type: str | None = None
+    # the outcome
+    timing: Timing = field(default_factory=Timing)
+    ended: Ended | None = None
+    inspection: str = "full"
+    violations: list[Violation] = field(default_factory=list)
+
+    def worst(self, side: Side) -> Severity | None:
+        """The worst severity among the breaches of one side; None where there are none."""
+        return max((v.severity for v in self.violations if v.rule.side is side), default=None)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The relay's verdict; the client's own faults never count against it."""
+        return Verdict.of(self.worst(Side.RESPONSE))
+
+    @property
+    def client_verdict(self) -> Verdict:
+        return Verdict.of(self.worst(Side.REQUEST))
