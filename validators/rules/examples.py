@@ -1,0 +1,164 @@
+"""The examples of a rule, turned into exchanges: what the docs show and what the tests run.
+
+An example names a legal exchange (``on``, one of ``_bases.toml``) and what is changed in it:
+
+====================  ===================================================================================
+``method`` ``endpoint`` ``status`` ``connection``   as in an exchange file
+``headers``           header fields of the answer to add or change; an empty value takes the field away
+``request_headers``   header fields of the request
+``request``           JSON Pointer -> JSON text, set in the request (pointer ``""``: the whole of it)
+``request_remove``    JSON Pointers taken out of the request
+``set``               JSON Pointer -> JSON text, set in the answer; in a stream the first token is the
+                      1-based number of the event
+``remove``            JSON Pointers taken out of the answer (``/2``: the second event)
+``insert``            event number -> JSON text of an event put before it
+``done``              false: the stream ends without ``data: [DONE]``
+``replace``           pairs of texts, replaced in the rendered body; each must occur
+``append``            text put behind the rendered body
+``cut``               text; the body ends before its first occurrence
+``body``              the whole body as text (``body_base64`` for bytes)
+``also``              other rules of severity warn or fail that the change cannot but break, too
+====================  ===================================================================================
+
+Order: set, remove, insert, render, replace, append, cut. Our own declarations are the only input: a
+mistake in one raises ``ExampleError``.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+_HEAD_KEYS = {"method", "endpoint", "status", "connection", "headers", "request_headers"}
+_DOCUMENT_KEYS = {"on", "request", "request_remove", "set", "remove", "insert", "done"}
+_TEXT_KEYS = {"replace", "append", "cut", "body", "body_base64", "also"}
+_KEYS = _HEAD_KEYS | _DOCUMENT_KEYS | _TEXT_KEYS
+
+
+class ExampleError(ValueError):
+    """An example cannot be rendered: a mistake in a declaration."""
+
+
+@functools.cache
+def bases() -> Mapping[str, Mapping[str, Any]]:
+    """The legal exchanges by name."""
+    text = resources.files(__package__).joinpath("_bases.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def exchange(example: Mapping[str, Any]) -> dict[str, Any]:
+    """An example as an exchange file's object (design: one HTTP exchange)."""
+    unknown = example.keys() - _KEYS
+    if unknown:
+        raise ExampleError(f"unknown keys {sorted(unknown)}")
+    base = bases().get(example.get("on", ""))
+    if base is None:
+        raise ExampleError(f"unknown base {example.get('on')!r}")
+    response: dict[str, Any] = {
+        "status": example.get("status", base.get("status", 200)),
+        "headers": _headers(base, example),
+        "connection": example.get("connection", "closed"),
+    }
+    if "body_base64" in example:
+        response["body_base64"] = example["body_base64"]
+    else:
+        # Surrogates stand for themselves so that an example can hold bytes that no text has.
+        raw = _body(base, example).encode("utf-8", "surrogateescape")
+        response["body_base64"] = base64.b64encode(raw).decode("ascii")
+    return {
+        "v": 1,
+        "method": example.get("method", base.get("method", "POST")),
+        "endpoint": example.get("endpoint", base.get("endpoint", "/v1/chat/completions")),
+        "request": _request(base, example),
+        "request_headers": example.get(
+            "request_headers", {"content-type": "application/json", "authorization": "Bearer x"}
+        ),
+        "response": response,
+    }
+
+
+def _headers(base: Mapping[str, Any], example: Mapping[str, Any]) -> dict[str, str]:
+    kind = "text/event-stream; charset=utf-8" if "events" in base else "application/json"
+    headers = {"content-type": kind, "x-request-id": "req_1"}
+    headers |= base.get("headers", {})
+    headers |= example.get("headers", {})
+    return {name: value for name, value in headers.items() if value}
+
+
+def _request(base: Mapping[str, Any], example: Mapping[str, Any]) -> Any:
+    document = json.loads(base["request"]) if "request" in base else None
+    document = _changed(document, example.get("request", {}))
+    for pointer in example.get("request_remove", ()):
+        _remove(document, pointer)
+    return document
+
+
+def _body(base: Mapping[str, Any], example: Mapping[str, Any]) -> str:
+    text: str = example["body"] if "body" in example else _rendered(base, example)
+    for old, new in example.get("replace", ()):
+        if old not in text:
+            raise ExampleError(f"{old!r} does not occur")
+        text = text.replace(old, new)
+    text += example.get("append", "")
+    if "cut" in example:
+        kept, marker, _ = text.partition(str(example["cut"]))
+        if not marker:
+            raise ExampleError(f"{example['cut']!r} does not occur")
+        text = kept
+    return text
+
+
+def _rendered(base: Mapping[str, Any], example: Mapping[str, Any]) -> str:
+    if "events" not in base:
+        document = _changed(json.loads(base["body"]), example.get("set", {}))
+        for pointer in example.get("remove", ()):
+            _remove(document, pointer)
+        return _dumps(document)
+    # A leading hole makes the numbers of events 1-based, as places count them.
+    events = _changed([None, *map(json.loads, base["events"])], example.get("set", {}))
+    for pointer in sorted(example.get("remove", ()), reverse=True):
+        _remove(events, pointer)
+    for number, text in sorted(example.get("insert", {}).items(), reverse=True):
+        events.insert(int(number), json.loads(text))
+    lines = [f"data: {_dumps(event)}\n\n" for event in events[1:]]
+    return "".join(lines) + ("data: [DONE]\n\n" if example.get("done", True) else "")
+
+
+def _dumps(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def _tokens(pointer: str) -> list[str]:
+    if pointer and not pointer.startswith("/"):
+        raise ExampleError(f"{pointer!r} is no JSON Pointer")
+    return [t.replace("~1", "/").replace("~0", "~") for t in pointer.split("/")[1:]]
+
+
+def _parent(document: Any, tokens: list[str]) -> tuple[Any, Any]:
+    for token in tokens[:-1]:
+        document = document[int(token) if isinstance(document, list) else token]
+    return document, (int(tokens[-1]) if isinstance(document, list) else tokens[-1])
+
+
+def _changed(document: Any, changes: Mapping[str, str]) -> Any:
+    for pointer, text in changes.items():
+        value = json.loads(text)
+        if not pointer:
+            document = value
+            continue
+        parent, key = _parent(document, _tokens(pointer))
+        if isinstance(parent, list) and key == len(parent):
+            parent.append(value)
+        else:
+            parent[key] = value
+    return document
+
+
+def _remove(document: Any, pointer: str) -> None:
+    parent, key = _parent(document, _tokens(pointer))
+    del parent[key]
