@@ -1,0 +1,1 @@
+"""Order and relations that a field table can't say: the checks of one exchange."""

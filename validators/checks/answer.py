@@ -1,0 +1,130 @@
+"""The body of an answer before its kind is known: what it is decides who checks it.
+
+Content-type fields lie, and ``Accept`` says nothing (the SDK sends application/json for streams): the first
+bytes decide. A body that starts like JSON is kept whole, anything that starts like an event stream is
+checked as it comes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from teeline.validators.checks.context import Context
+from teeline.validators.checks.document import check_document, check_error
+from teeline.validators.checks.http import media_type
+from teeline.validators.checks.stream import EventStream
+from teeline.validators.model import Ended, Unit
+from teeline.validators.operation import Operation
+
+_BLANK = b" \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+_FIELD_LINE = re.compile(rb"[ \t]*(data|event|id|retry)[ \t]*:|:", re.I)
+_ANY_FIELD_LINE = re.compile(rb"^[ \t]*(data|event|id|retry)[ \t]*:", re.I | re.M)
+_LONGEST_FIELD = 16
+"""Bytes of a line after which it is clear whether it starts with a field's name."""
+
+
+class AnswerBody:
+    """Takes the decoded body of one answer and hands it to whoever can check it."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._stream: EventStream | None = None
+        self._document = ctx.response.status >= 400
+        self._ignored = ctx.operation is Operation.OTHER and not self._document
+        self._sniffed = b""
+
+    def feed(self, data: bytes) -> None:
+        if self._stream is not None:
+            self._stream.feed(data)
+        elif not self._ignored and data:
+            self._pieces.append(data)
+            self._size += len(data)
+            if not self._document:
+                self._sniff(data)
+            if self._stream is None and self._size > self._ctx.limits.body:
+                self._ctx.partial("body-limit")
+                self._ignored = True
+                self._pieces.clear()
+
+    def _sniff(self, data: bytes) -> None:
+        """Looks at the first line that is not blank until its kind is clear."""
+        self._sniffed += data[: 4 * _LONGEST_FIELD + len(data) - len(data.lstrip(_BLANK))]
+        start = self._sniffed.removeprefix(_BOM).lstrip(b"\r\n")
+        text = start.lstrip(_BLANK)
+        if not text:
+            # Blank so far: keep-alive lines before JSON. What was seen of them need not be kept.
+            self._sniffed = self._sniffed[:3] if self._sniffed.startswith(_BOM[:1]) else b""
+            return
+        if (
+            len(text) < _LONGEST_FIELD
+            and b"\n" not in text
+            and b":" not in text
+            and text[:1] not in b'{["<'
+        ):
+            return
+        if _FIELD_LINE.match(start):
+            self._to_stream()
+        else:
+            self._document = True
+        self._sniffed = b""
+
+    def _to_stream(self) -> None:
+        self._stream = EventStream(self._ctx)
+        for piece in self._pieces:
+            self._stream.feed(piece)
+        self._pieces.clear()
+
+    def finish(self, ended: Ended) -> None:
+        """The body is over."""
+        if self._ignored:
+            return
+        if self._stream is None and self._is_late_stream():
+            self._to_stream()
+        if self._stream is not None:
+            self._stream.finish(ended)
+        elif ended is Ended.COMPLETE:
+            self._whole(b"".join(self._pieces))
+        self._pieces.clear()
+
+    def _is_late_stream(self) -> bool:
+        """A stream whose first line is none of the grammar's: an unprefixed error, a stray text."""
+        if self._ctx.response.status >= 400 or not self._pieces:
+            return False
+        expected = self._ctx.request.stream or media_type(self._ctx) == "text/event-stream"
+        return expected and bool(
+            _ANY_FIELD_LINE.search(b"".join(self._pieces)[: self._ctx.limits.head])
+        )
+
+    def _whole(self, body: bytes) -> None:
+        ctx = self._ctx
+        if ctx.response.status >= 400:
+            check_error(ctx, body)
+            return
+        streamed = ctx.request.stream or (
+            not ctx.request.known and media_type(ctx) == "text/event-stream"
+        )
+        if streamed and ctx.operation is Operation.CHAT:
+            if not body.strip(_BLANK):
+                ctx.report.place(Unit.BODY)
+                ctx.report("chatstream.no-chunks", detail=f"{len(body)} bytes")
+                return
+            if self._is_neither(body):
+                ctx.report.place(Unit.BODY)
+                ctx.report(
+                    "sse.no-event-stream", detail=f"{len(body)} bytes that are no event stream"
+                )
+                return
+        check_document(ctx, body)
+
+    def _is_neither(self, body: bytes) -> bool:
+        """Neither one JSON document nor HTML: lines of JSON, plain text."""
+        start = body.lstrip(_BOM + _BLANK)[:1]
+        if start == b"<":
+            return False
+        if start not in (b"{", b"["):
+            return True
+        lines = [line for line in body[: self._ctx.limits.head].splitlines() if line.strip()]
+        return len(lines) > 1 and all(line.lstrip()[:1] == b"{" for line in lines[:8])

@@ -1,0 +1,88 @@
+"""What all checks of one exchange share: the reporter, both heads, the request's facts, the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from teeline.validators.checks.reporter import Reporter
+from teeline.validators.checks.request import UNKNOWN_REQUEST, RequestFacts
+from teeline.validators.events import ResponseHead, SchemaCheck, SchemaResult
+from teeline.validators.limits import Limits
+from teeline.validators.model import Exchange, Headers, Place
+from teeline.validators.operation import Operation
+
+OnSchemaResult = Callable[[SchemaResult], None]
+
+
+def field_values(headers: Headers, name: str) -> list[str]:
+    """All values of a header field, in order; ``name`` in lower case."""
+    return [value for n, value in headers if n.lower() == name]
+
+
+class Context:
+    """One exchange as its checks see it."""
+
+    __slots__ = (
+        "_given",
+        "_tickets",
+        "exchange",
+        "limits",
+        "operation",
+        "report",
+        "request",
+        "request_headers",
+        "response",
+    )
+
+    def __init__(self, exchange: Exchange, operation: Operation, limits: Limits) -> None:
+        self.exchange = exchange
+        self.operation = operation
+        self.limits = limits
+        self.report = Reporter(exchange)
+        self.request: RequestFacts = UNKNOWN_REQUEST
+        self.request_headers: Headers = ()
+        self.response = ResponseHead(0, ())
+        self._tickets: dict[int, tuple[OnSchemaResult, Place]] = {}
+        self._given = 0
+
+    def header(self, name: str) -> str:
+        """The first value of a field of the answer, empty where there is none."""
+        values = field_values(self.response.headers, name)
+        return values[0] if values else ""
+
+    @property
+    def headers_known(self) -> bool:
+        """P8: header rules run only where the headers of that side are in the record."""
+        return bool(self.response.headers)
+
+    def partial(self, reason: str) -> None:
+        """Something could not be inspected: the first reason stays."""
+        if self.exchange.inspection == "full":
+            self.exchange.inspection = f"partial ({reason})"
+
+    @property
+    def waiting(self) -> int:
+        """Schema checks that have no result yet."""
+        return len(self._tickets)
+
+    # -- schemas that came in the request are checked elsewhere ---------------------------------------
+
+    def check_schema(self, schema: Any, document: Any, pointer: str, done: OnSchemaResult) -> None:
+        """Asks for a schema check; ``done`` runs when the result is there, at the place of now."""
+        report = self.report
+        self._given += 1
+        ticket = self._given
+        place = Place(report.side, report.unit, report.index, report.byte, pointer)
+        self._tickets[ticket] = (done, place)
+        report.out.append(SchemaCheck(self.exchange, ticket, schema, document))
+
+    def schema_result(self, ticket: int, result: SchemaResult) -> None:
+        """Takes a result in; KeyError for a ticket that was not given out, or not any more."""
+        done, place = self._tickets.pop(ticket)
+        report = self.report
+        report.side, report.unit, report.index, report.byte = place[:4]
+        if result.unchecked:
+            self.partial(f"schema-{result.unchecked}")
+        else:
+            done(result)

@@ -1,0 +1,88 @@
+"""One JSON document that was the whole body: framing faults of JSON, then the operation's own check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from teeline.validators.checks.chat import check_chat, note_error
+from teeline.validators.checks.context import Context
+from teeline.validators.checks.errors import check_error_body
+from teeline.validators.checks.http import media_type
+from teeline.validators.checks.responses import check_response
+from teeline.validators.model import Unit
+from teeline.validators.operation import Operation
+from teeline.validators.wire.json import Document, JsonFaultKind, decode
+
+BODY_FAULTS: Mapping[JsonFaultKind, str] = {
+    JsonFaultKind.INVALID: "http.json-invalid",
+    JsonFaultKind.TRAILING: "http.json-trailing",
+    JsonFaultKind.BOM: "http.json-bom",
+    JsonFaultKind.LEADING_SPACE: "http.json-whitespace",
+    JsonFaultKind.NONFINITE: "http.json-nonfinite",
+    JsonFaultKind.DUPLICATE_KEY: "http.json-duplicate-key",
+    JsonFaultKind.SURROGATE: "http.json-surrogate",
+    JsonFaultKind.UTF8: "http.utf8-invalid",
+    JsonFaultKind.EMPTY: "http.body-empty",
+}
+
+
+def report_faults(
+    ctx: Context, document: Document, rules: Mapping[JsonFaultKind, str], byte: int = 0
+) -> None:
+    """Reports a document's faults by their rules; ``byte`` is where the document starts."""
+    for fault in document.faults:
+        if fault.kind is JsonFaultKind.DEPTH:
+            ctx.partial("depth-limit")
+        elif rule := rules.get(fault.kind):
+            detail = f"{fault.kind.value.replace('_', ' ')} at byte {byte + fault.byte}"
+            ctx.report(rule, fault.pointer, detail=detail, byte=byte + fault.byte)
+
+
+def check_document(ctx: Context, body: bytes) -> None:
+    """Checks the body of a 2xx answer that is no event stream."""
+    ctx.report.place(Unit.BODY)
+    document = decode(body, ctx.limits.depth)
+    if _is_html(body, document):
+        ctx.report("http.html-200", detail=f"{len(body)} bytes of HTML")
+        return
+    report_faults(ctx, document, BODY_FAULTS)
+    if not document.ok:
+        return
+    if ctx.request.stream:
+        ctx.report("cross.stream-answered-with-json", "", document.value, words=True)
+    elif ctx.headers_known and not _is_json(media_type(ctx)):
+        kind = media_type(ctx)
+        ctx.report(
+            "http.json-content-type",
+            detail=f"content-type {kind[:64]!r}" if kind else "no content-type",
+        )
+    _check_value(ctx, document.value)
+
+
+def _check_value(ctx: Context, value: Any) -> None:
+    match ctx.operation:
+        case Operation.CHAT:
+            check_chat(ctx, value)
+        case Operation.RESPONSES:
+            check_response(ctx, value)
+        case _:
+            if isinstance(value, dict) and value.get("error"):
+                note_error(ctx, value)
+
+
+def _is_json(kind: str) -> bool:
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def _is_html(body: bytes, document: Document) -> bool:
+    start = body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    return not document.ok and start.startswith(
+        (b"<!doctype html", b"<html", b"<head", b"<body", b"<!--", b"<?xml")
+    )
+
+
+def check_error(ctx: Context, body: bytes) -> None:
+    """Checks the body of an answer with status 400 or above."""
+    ctx.report.place(Unit.BODY)
+    check_error_body(ctx, body, decode(body, ctx.limits.depth))

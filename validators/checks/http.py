@@ -1,0 +1,137 @@
+"""The head of an answer: status, header fields, and what they promise about the body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+from teeline.validators.checks.context import Context, field_values
+from teeline.validators.model import Headers, Unit
+from teeline.validators.operation import Operation
+
+_NORMAL_ERRORS = frozenset(
+    {400, 401, 402, 403, 404, 405, 406, 408, 409, 410, 411, 413, 414, 415, 422, 424, 429, 431, 451}
+    | {500, 501, 502, 503, 504}
+)
+_REQUEST_IDS = ("x-request-id", "apim-request-id", "cf-ray", "request-id", "x-amzn-requestid")
+_RATE_LIMIT = re.compile(r"x-ratelimit-(limit|remaining|reset)-[a-z0-9-]+\Z")
+_AMOUNT = re.compile(r"-?\d{1,18}(\.\d+)?\Z")
+_DURATION = re.compile(r"(\d+(\.\d+)?(ms|us|s|m|h|d))+\Z")
+_HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT\Z")
+_RETRY_LIMIT = 120.0
+
+
+def media_type(ctx: Context) -> str:
+    """The answer's media type in lower case, without parameters; empty where there is none."""
+    return ctx.header("content-type").partition(";")[0].strip().lower()
+
+
+def check_head(ctx: Context) -> None:
+    """What a final response head must say whatever the body is."""
+    status = ctx.response.status
+    ctx.report.place(Unit.HEAD)
+    if 300 <= status < 400 and status != 304:
+        ctx.report("http.redirect", detail=f"status {status}")
+    elif status in (201, 202, 203, 205, 206) and ctx.operation is not Operation.OTHER:
+        ctx.report("http.status-2xx-odd", detail=f"status {status}")
+    elif status >= 400 and status not in _NORMAL_ERRORS:
+        ctx.report("http.status-nonstandard", detail=f"status {status}")
+    if ctx.headers_known:
+        _fields(ctx)
+        _retry_after(ctx)
+
+
+def _fields(ctx: Context) -> None:
+    headers = ctx.response.headers
+    names = {name.lower() for name, _ in headers}
+    if not names.intersection(_REQUEST_IDS):
+        ctx.report("http.request-id-missing", detail="no x-request-id")
+    if not {"openai-processing-ms", "openai-version"} <= names:
+        ctx.report("http.processing-ms-missing", detail="no openai-processing-ms or openai-version")
+    if not any(name.startswith("x-ratelimit-") for name in names):
+        ctx.report("http.ratelimit-missing", detail="no x-ratelimit fields")
+    else:
+        _rate_limits(ctx, headers)
+    charset = _charset(ctx)
+    if charset and charset not in ("utf-8", "utf8", "us-ascii", "ascii"):
+        ctx.report("http.charset-not-utf8", detail=f"charset {charset[:24]!r}")
+
+
+def _charset(ctx: Context) -> str:
+    for parameter in ctx.header("content-type").split(";")[1:]:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            return value.strip().strip('"').lower()
+    return ""
+
+
+def _rate_limits(ctx: Context, headers: Headers) -> None:
+    for name, value in headers:
+        match = _RATE_LIMIT.match(name.lower())
+        if match is None:
+            continue
+        text = value.strip()
+        durations = match[1] == "reset"
+        if not (_AMOUNT.match(text) or (durations and (_DURATION.match(text) or _is_date(text)))):
+            ctx.report(
+                "http.ratelimit-format", detail=f"{name.lower()[:64]}: {len(text)} characters"
+            )
+
+
+def _is_date(text: str) -> bool:
+    return bool(re.match(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d", text))
+
+
+def _retry_after(ctx: Context) -> None:
+    seconds = field_values(ctx.response.headers, "retry-after")
+    milliseconds = field_values(ctx.response.headers, "retry-after-ms")
+    waits = [_wait(ctx, text) for text in seconds] + [
+        _number(text, 1000.0) for text in milliseconds
+    ]
+    if any(wait is None or wait < 0 for wait in waits):
+        ctx.report("http.retry-after-invalid", detail="neither seconds nor a date to come")
+    elif any(wait is not None and wait > _RETRY_LIMIT for wait in waits):
+        ctx.report("http.retry-after-large", detail=f"more than {_RETRY_LIMIT:g} s")
+
+
+def _number(text: str, divisor: float = 1.0) -> float | None:
+    return float(text) / divisor if _AMOUNT.match(text.strip()) else None
+
+
+def _wait(ctx: Context, text: str) -> float | None:
+    """Seconds that a retry-after field asks for; None where it can't be read."""
+    number = _number(text)
+    if number is not None:
+        return number
+    when = _http_date(text)
+    if when is None:
+        return None
+    # Against the answer's own date where it has one: a capture is read long after it was made.
+    answered = _http_date(ctx.header("date"))
+    return when - (ctx.report.at if answered is None else answered)
+
+
+def _http_date(text: str) -> float | None:
+    """An HTTP-date (RFC 9110 5.6.7, the fixed form) as Unix time."""
+    if not _HTTP_DATE.match(text.strip()):
+        return None
+    try:
+        return parsedate_to_datetime(text.strip()).replace(tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def check_codings(ctx: Context, codings: Sequence[str]) -> None:
+    """Content codings that the client did not offer."""
+    offered = field_values(ctx.request_headers, "accept-encoding")
+    if not codings or not offered:
+        return  # without the field every coding is acceptable (RFC 9110 12.5.3)
+    names = {
+        part.partition(";")[0].strip().lower() for value in offered for part in value.split(",")
+    }
+    missing = [c for c in codings if c not in names and "*" not in names]
+    if missing:
+        ctx.report.place(Unit.HEAD)
+        ctx.report("http.encoding-not-offered", detail=f"content-encoding {missing[0][:24]!r}")

@@ -1,0 +1,99 @@
+"""Where checks report breaches: one violation a rule and exchange, at its first place, counted.
+
+What belongs here: places, evidence and the counting. What doesn't: policy (policy.py) and wording for
+people (the register has the words).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from teeline.validators import evidence
+from teeline.validators.events import Found, Output
+from teeline.validators.evidence import ABSENT
+from teeline.validators.model import Exchange, Place, Rule, Side, Unit, Violation
+from teeline.validators.rules import register
+
+
+class Reporter:
+    """Collects the findings of one exchange.
+
+    The feeder sets ``at`` (the time of the read) and the unit that is being looked at; checks call it with
+    a rule and a JSON Pointer. Outputs wait in ``out`` until ``drain``.
+    """
+
+    __slots__ = ("_found", "at", "byte", "exchange", "index", "out", "rules", "side", "unit")
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        self.rules: Mapping[str, Rule] = register()
+        self.at = 0.0
+        self.side = Side.RESPONSE
+        self.unit = Unit.BODY
+        self.index = 0
+        self.byte = 0
+        self.out: list[Output] = []
+        self._found: dict[str, Violation] = {}
+
+    def __call__(
+        self,
+        rule: str,
+        pointer: str = "",
+        value: Any = ABSENT,
+        *,
+        words: bool = False,
+        detail: str = "",
+        byte: int | None = None,
+    ) -> None:
+        """Reports a breach in the current unit.
+
+        ``value`` is excerpted by the allow-list of evidence.py (``words``: a protocol word stands there);
+        ``detail`` is text of our own that replaces the excerpt; ``byte`` the offset where it is known
+        better than the unit's.
+        """
+        known = self._found.get(rule)
+        if known is not None:
+            known.count += 1
+            return
+        declared = self.rules[rule]
+        violation = Violation(
+            rule=declared,
+            severity=declared.severity,
+            message=declared.summary,
+            place=Place(
+                self.side, self.unit, self.index, self.byte if byte is None else byte, pointer
+            ),
+            evidence=(detail or evidence.member(pointer, value, words=words))[
+                : evidence.MAX_LENGTH
+            ],
+            at=self.at,
+        )
+        self._found[rule] = violation
+        self.exchange.violations.append(violation)
+        self.out.append(Found(self.exchange, violation))
+
+    def has(self, *rules: str) -> bool:
+        """Whether any of these rules was reported before."""
+        return any(rule in self._found for rule in rules)
+
+    def place(self, unit: Unit, index: int = 0, byte: int = 0) -> None:
+        """Sets the unit that is being looked at."""
+        self.unit = unit
+        self.index = index
+        self.byte = byte
+
+    @contextmanager
+    def on_request(self) -> Iterator[None]:
+        """Places lie in the request's body for the time of the block."""
+        kept = (self.side, self.unit, self.index, self.byte)
+        self.side, self.unit, self.index, self.byte = Side.REQUEST, Unit.BODY, 0, 0
+        try:
+            yield
+        finally:
+            self.side, self.unit, self.index, self.byte = kept
+
+    def drain(self) -> list[Output]:
+        out, self.out = self.out, []
+        return out

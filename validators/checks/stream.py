@@ -1,0 +1,291 @@
+"""An event stream as the body of an answer: framing, then each event's JSON, then the protocol's check.
+
+What belongs here: the meaning of framing notes, and where one event hides in another. What doesn't: the
+grammar (wire/sse.py) and what the events say (chatstream.py and its like).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from teeline.validators.checks.chatstream import ChatStream
+from teeline.validators.checks.context import Context
+from teeline.validators.checks.document import report_faults
+from teeline.validators.checks.http import media_type
+from teeline.validators.checks.responses import check_response
+from teeline.validators.model import Ended, Unit
+from teeline.validators.operation import Operation
+from teeline.validators.wire.json import Document, JsonFaultKind, decode
+from teeline.validators.wire.sse import Event, Note, NoteKind, SseReader, Tail
+
+DONE = b"[DONE]"
+_MAX_VALUES = 256
+"""JSON values taken out of one event; more in one event say nothing new."""
+
+NOTE_RULES: Mapping[NoteKind, str] = {
+    NoteKind.BOM: "sse.bom",
+    NoteKind.COMMENT: "sse.comment",
+    NoteKind.LINE_ENDING: "sse.line-ending",
+    NoteKind.NO_SPACE: "sse.no-space",
+    NoteKind.ID_OR_RETRY: "sse.id-retry-fields",
+    NoteKind.MALFORMED_NAME: "sse.field-name-malformed",
+    NoteKind.UNKNOWN_FIELD: "sse.unknown-field",
+    NoteKind.UNPREFIXED: "sse.unprefixed-lines",
+}
+EVENT_FAULTS: Mapping[JsonFaultKind, str] = {
+    JsonFaultKind.INVALID: "sse.data-invalid-json",
+    JsonFaultKind.BOM: "sse.data-invalid-json",
+    JsonFaultKind.NONFINITE: "http.json-nonfinite",
+    JsonFaultKind.DUPLICATE_KEY: "http.json-duplicate-key",
+    JsonFaultKind.SURROGATE: "http.json-surrogate",
+    JsonFaultKind.UTF8: "sse.utf8-invalid",
+}
+
+
+class EventProtocol(Protocol):
+    """What takes the events of a stream: one of each operation."""
+
+    @property
+    def ended(self) -> bool: ...
+
+    def event(self, value: Any, name: str) -> None: ...
+
+    def done(self) -> None: ...
+
+    def unreadable(self) -> None: ...
+
+    def close(self, *, cut: bool) -> None: ...
+
+
+class OtherStream:
+    """Events of an operation without order rules: each is JSON; a whole response is looked into."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self.ended = False
+
+    def event(self, value: Any, name: str) -> None:
+        if self._ctx.operation is Operation.RESPONSES and isinstance(value, dict):
+            kind = value.get("type")
+            if kind in ("response.completed", "response.incomplete", "response.failed"):
+                check_response(self._ctx, value.get("response"), "/response")
+
+    def done(self) -> None:
+        self.ended = True
+
+    def unreadable(self) -> None:
+        """Nothing depends on an event that can't be read."""
+
+    def close(self, *, cut: bool) -> None:
+        """No rule about the end."""
+
+
+class EventStream:
+    """The body of an answer that is an event stream."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._reader = SseReader(ctx.limits)
+        self._chat = ctx.operation is Operation.CHAT
+        self._protocol: EventProtocol = ChatStream(ctx) if self._chat else OtherStream(ctx)
+        self._events = 0
+        self._head()
+
+    def _head(self) -> None:
+        ctx = self._ctx
+        ctx.report.place(Unit.HEAD)
+        if ctx.headers_known and media_type(ctx) != "text/event-stream":
+            kind = media_type(ctx)
+            ctx.report(
+                "sse.content-type",
+                detail=f"content-type {kind[:64]!r}" if kind else "no content-type",
+            )
+        if ctx.header("content-length"):
+            ctx.report("sse.content-length", detail="content-length on an event stream")
+        if ctx.request.known and not ctx.request.stream and ctx.exchange.method == "POST":
+            ctx.report(
+                "cross.json-answered-with-stream",
+                detail='an event stream, "stream" was not asked for',
+            )
+
+    def feed(self, data: bytes) -> None:
+        for event in self._reader.feed(data):
+            self._event(event)
+        if self._reader.limit:
+            self._ctx.partial(self._reader.limit)
+
+    # -- one event ------------------------------------------------------------------------------------
+
+    def _event(self, event: Event) -> None:
+        report = self._ctx.report
+        report.place(Unit.EVENT, self._events + 1, event.byte)
+        self._notes(event.notes, with_data=event.data is not None)
+        if event.data is None:
+            if event.fields or event.after_id:
+                report("sse.block-without-data", detail="a block without a data field")
+            return
+        if len(event.data) == 1:
+            self._data(event.data[0], event)
+            return
+        self._lines(event.data, event)
+
+    def _notes(self, notes: Sequence[Note], *, with_data: bool) -> None:
+        for note in notes:
+            if note.kind is NoteKind.ID_OR_RETRY and not with_data:
+                continue  # sse.block-without-data has it
+            self._ctx.report(
+                NOTE_RULES[note.kind],
+                detail=f"{note.kind.value} at byte {note.byte}",
+                byte=note.byte,
+            )
+
+    def _lines(self, lines: Sequence[bytes], event: Event) -> None:
+        """Several data lines: one value written over lines, or events without a blank line between."""
+        report = self._ctx.report
+        if _whole(lines[0], self._ctx) and any(lines[1:]):
+            report("sse.separator-missing", detail=f"{len(lines)} data lines without a blank line")
+            for line in lines:
+                if line:
+                    self._data(line, event)
+            return
+        report("sse.multiline-data", detail=f"{len(lines)} data lines in one event")
+        self._data(b"\n".join(lines), event)
+
+    def _data(self, data: bytes, event: Event) -> None:
+        report = self._ctx.report
+        if self._chat and self._is_done(data):
+            return
+        if data.startswith(DONE):
+            self._protocol.done()
+            return
+        self._events += 1
+        self._ctx.exchange.events = self._events
+        report.index = self._events
+        if data[:1] == b" ":
+            report("sse.extra-space", detail="more than one space after the colon")
+        if not data:
+            report("sse.empty-data", detail="data field without a value")
+            return
+        self._document(data, event.name, event.byte)
+
+    def _is_done(self, data: bytes) -> bool:
+        """Whether the data is ``[DONE]`` or meant to be; reports the spelling."""
+        spelling = _spelling(data)
+        if spelling is None:
+            return False
+        if spelling:
+            self._ctx.report(spelling, detail=f"{len(data)} bytes where [DONE] was due")
+        self._protocol.done()
+        return True
+
+    def _document(self, data: bytes, name: str, byte: int) -> None:
+        """Decodes the data of one event; more than one value in it is taken apart."""
+        ctx = self._ctx
+        values = 0
+        while data and values < _MAX_VALUES:
+            document = decode(data, ctx.limits.depth)
+            values += 1
+            if not document.ok:
+                if values == 1:
+                    self._unreadable(document, byte)
+                return
+            report_faults(ctx, document, EVENT_FAULTS, byte)
+            self._protocol.event(document.value, name)
+            rest = next((f for f in document.faults if f.kind is JsonFaultKind.TRAILING), None)
+            if rest is None:
+                return
+            self._trailing(data[rest.byte :], values, byte)
+            data = data[rest.byte :]
+
+    def _trailing(self, rest: bytes, values: int, byte: int) -> None:
+        if values > 1:
+            return
+        another = decode(rest, self._ctx.limits.depth).ok
+        rule = "sse.several-json-values" if another else "sse.data-invalid-json"
+        self._ctx.report(rule, detail=f"{len(rest)} bytes behind the first JSON value", byte=byte)
+        if not another:
+            self._protocol.unreadable()
+
+    def _unreadable(self, document: Document, byte: int) -> None:
+        report_faults(self._ctx, document, EVENT_FAULTS, byte)
+        if any(f.kind is JsonFaultKind.EMPTY for f in document.faults):
+            self._ctx.report("sse.empty-data", detail="data of white space")
+        self._protocol.unreadable()
+
+    # -- the end ----------------------------------------------------------------------------------------
+
+    def finish(self, ended: Ended) -> None:
+        """The body is over. A client that left, or a limit, takes the rules about the end away (P2)."""
+        if ended not in (Ended.COMPLETE, Ended.UPSTREAM_ABORTED) or self._reader.limit:
+            return
+        cut = ended is Ended.UPSTREAM_ABORTED
+        tail = self._reader.close()
+        if tail is not None:
+            cut = self._tail(tail, cut=cut) or cut
+        self._ctx.report.place(Unit.EVENT, self._events)
+        self._protocol.close(cut=cut)
+
+    def _tail(self, tail: Tail, *, cut: bool) -> bool:
+        """What stood behind the last blank line; whether it was broken off."""
+        report = self._ctx.report
+        report.place(Unit.EVENT, self._events + 1, tail.byte)
+        self._notes(tail.notes, with_data=True)
+        if tail.data is None:
+            comment = any(n.kind is NoteKind.COMMENT and n.byte >= tail.byte for n in tail.notes)
+            broken = (
+                tail.in_line
+                and not comment
+                and not any(n.kind is NoteKind.UNPREFIXED for n in tail.notes)
+            )
+            if broken and not cut:
+                report("sse.eof-mid-event", detail="the body ends inside a line")
+            return broken
+        data = b"\n".join(tail.data)
+        event = Event(tail.byte, tail.data, "", (), True, False)
+        if self._chat and _spelling(data) == "":
+            self._is_done(data)
+            if not cut:
+                report("sse.done-unterminated", detail="no blank line behind [DONE]")
+            return False
+        if len(tail.data) > 1 and _whole(tail.data[0], self._ctx):
+            self._lines(tail.data, event)
+            return False
+        if _whole(data, self._ctx):
+            if not cut:
+                report("sse.final-blank-missing", detail="no blank line behind the last event")
+            self._data(data, event)
+            return False
+        if not cut:
+            report(
+                "sse.eof-mid-event",
+                detail=f"the body ends inside an event, {len(data)} bytes into its data",
+            )
+        return True
+
+
+_DONE_LIKE = re.compile(rb'\s*"?\[done\]"?\s*\Z|\s*\{\s*"done"\s*:\s*true\s*\}\s*\Z', re.I)
+
+
+def _spelling(data: bytes) -> str | None:
+    """None: not a terminator; empty: the right one; else the rule that its spelling breaks."""
+    if data == DONE:
+        return ""
+    if data.startswith(DONE):
+        return "chatstream.done-suffix"
+    if len(data) <= 32 and _DONE_LIKE.match(data):
+        return "chatstream.done-malformed"
+    return None
+
+
+def _whole(data: bytes, ctx: Context) -> bool:
+    """Whether the data is one whole JSON value, or [DONE]."""
+    if data.startswith(DONE):
+        return True
+    document = decode(data, ctx.limits.depth)
+    return (
+        document.ok
+        and isinstance(document.value, dict | list)
+        and not any(f.kind is JsonFaultKind.TRAILING for f in document.faults)
+    )

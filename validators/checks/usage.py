@@ -1,0 +1,201 @@
+"""Usage objects: the counters' types, and what must hold between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from teeline.validators.checks.context import Context
+from teeline.validators.fields.usage import (
+    COMPLETION_COUNTERS,
+    MODALITIES,
+    PROMPT_COUNTERS,
+    UsageTable,
+)
+
+
+def check_usage(ctx: Context, usage: Any, table: UsageTable, pointer: str) -> dict[str, int] | None:
+    """Checks one usage object that is there; its plain counters, None where they can't be compared."""
+    if not isinstance(usage, dict):
+        ctx.report("usage.not-object", pointer, usage)
+        return None
+    if any(name in usage for name in table.foreign) and not any(
+        usage.get(name) is not None for name in (table.prompt, table.completion)
+    ):
+        ctx.report("usage.foreign-keys", pointer, usage)
+        return None
+    _extras(ctx, usage, table, pointer)
+    counts = _counts(ctx, usage, table, pointer)
+    details = _Details(ctx, usage, table, pointer)
+    if counts is not None:
+        _sum(ctx, counts, table, pointer)
+        details.compare(counts)
+        ctx.exchange.usage = {**counts, **details.counters}
+    return counts
+
+
+def _extras(ctx: Context, usage: Mapping[str, Any], table: UsageTable, pointer: str) -> None:
+    known = {*table.keys, table.prompt_details, table.completion_details}
+    extra = [name for name in usage if name not in known]
+    if extra:
+        ctx.report("usage.vendor-fields", pointer, {name: usage[name] for name in extra[:6]})
+
+
+def _counts(
+    ctx: Context, usage: Mapping[str, Any], table: UsageTable, pointer: str
+) -> dict[str, int] | None:
+    """The three counters; None unless each is a non-negative integer."""
+    counts: dict[str, int] = {}
+    for name in table.keys:
+        value = usage.get(name)
+        if value is None:
+            ctx.report("usage.keys-missing", f"{pointer}/{name}", value)
+        elif (count := _integer(value)) is None:
+            ctx.report("usage.not-integer", f"{pointer}/{name}", value)
+        elif count < 0:
+            ctx.report("usage.negative", f"{pointer}/{name}", value)
+        else:
+            counts[name] = count
+    return counts if len(counts) == 3 else None
+
+
+def _integer(value: Any) -> int | None:
+    """An integer, also one written as 6.0; None for everything else (True is no count)."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, float) and value.is_integer() else None
+
+
+def _sum(ctx: Context, counts: Mapping[str, int], table: UsageTable, pointer: str) -> None:
+    parts = counts[table.prompt] + counts[table.completion]
+    total = counts[table.total]
+    if total != parts:
+        rule = "usage.total-too-low" if total < parts else "usage.total-too-high"
+        ctx.report(
+            rule,
+            f"{pointer}/{table.total}",
+            detail=f'"{table.total}": {total}, {counts[table.prompt]} + {counts[table.completion]} = {parts}',
+        )
+
+
+class _Details:
+    """The two details objects: types first, then the subset relations."""
+
+    def __init__(
+        self, ctx: Context, usage: Mapping[str, Any], table: UsageTable, pointer: str
+    ) -> None:
+        self._ctx = ctx
+        self._table = table
+        self._pointer = pointer
+        self.counters: dict[str, int] = {}
+        self._prompt = self._read(usage, table.prompt_details, PROMPT_COUNTERS, "cached_tokens")
+        self._completion = self._read(
+            usage, table.completion_details, COMPLETION_COUNTERS, "reasoning_tokens"
+        )
+
+    def _read(
+        self, usage: Mapping[str, Any], name: str, counters: tuple[str, ...], needed: str
+    ) -> dict[str, int]:
+        report, pointer = self._ctx.report, f"{self._pointer}/{name}"
+        value = usage.get(name)
+        if value is None:
+            if self._table.counters_required:
+                report("usage.responses-details-missing", pointer, value)
+            return {}
+        if not isinstance(value, dict):
+            report("usage.details-type", pointer, value)
+            return {}
+        if self._table.counters_required:
+            self._required(value, needed, pointer)
+        read = {
+            c: n
+            for c in counters
+            if (n := self._counter(value.get(c), f"{pointer}/{c}")) is not None
+        }
+        self.counters |= {f"{name}.{c}": n for c, n in read.items()}
+        return read
+
+    def _required(self, value: Mapping[str, Any], needed: str, pointer: str) -> None:
+        if value.get(needed) is None:
+            self._ctx.report(
+                "usage.responses-counter-missing", f"{pointer}/{needed}", value.get(needed)
+            )
+        if needed == "cached_tokens" and "cache_write_tokens" not in value:
+            self._ctx.report("usage.cache-write-missing", f"{pointer}/cache_write_tokens")
+
+    def _counter(self, value: Any, pointer: str) -> int | None:
+        if value is None:
+            return None
+        count = _integer(value)
+        if count is None:
+            self._ctx.report("usage.details-type", pointer, value)
+        elif count < 0:
+            self._ctx.report("usage.negative", pointer, value)
+            return None
+        return count
+
+    def compare(self, counts: Mapping[str, int]) -> None:
+        """Parts must not exceed the whole they are parts of."""
+        table = self._table
+        prompt, completion = counts[table.prompt], counts[table.completion]
+        predicted = sum(
+            self._completion.get(f"{w}_prediction_tokens", 0) for w in ("accepted", "rejected")
+        )
+        rows = (
+            (
+                "usage.cached-exceeds-prompt",
+                self._prompt.get("cached_tokens", 0),
+                table.prompt,
+                prompt,
+            ),
+            (
+                "usage.cache-write-exceeds-prompt",
+                self._prompt.get("cache_write_tokens", 0),
+                table.prompt,
+                prompt,
+            ),
+            (
+                "usage.reasoning-exceeds-completion",
+                self._completion.get("reasoning_tokens", 0),
+                table.completion,
+                completion,
+            ),
+            ("usage.prediction-exceeds-completion", predicted, table.completion, completion),
+            ("usage.modalities-exceed-total", _modalities(self._prompt), table.prompt, prompt),
+            (
+                "usage.modalities-exceed-total",
+                _modalities(self._completion),
+                table.completion,
+                completion,
+            ),
+        )
+        for rule, part, name, whole in rows:
+            if part > whole:
+                self._ctx.report(rule, self._pointer, detail=f'{part} of "{name}": {whole}')
+
+
+def _modalities(details: Mapping[str, int]) -> int:
+    return sum(details.get(name, 0) for name in MODALITIES)
+
+
+def check_zeros(
+    ctx: Context, counts: Mapping[str, int], table: UsageTable, pointer: str, *, answered: bool
+) -> None:
+    """Counters that are zero although there was input or output.
+
+    ``answered``: the answer holds text or calls. Official Responses usage is all zeros at times.
+    """
+    if table.counters_required and not any(counts.values()):
+        return
+    if answered and counts[table.completion] == 0:
+        ctx.report("usage.completion-zero", f"{pointer}/{table.completion}", 0)
+    cached = ctx.exchange.usage.get(f"{table.prompt_details}.cached_tokens", 0)
+    if counts[table.prompt] == 0 and not cached and _has_input(ctx):
+        ctx.report("usage.prompt-zero", f"{pointer}/{table.prompt}", 0)
+
+
+def _has_input(ctx: Context) -> bool:
+    document = ctx.request.document
+    return any(document.get(name) for name in ("messages", "input", "prompt", "instructions"))

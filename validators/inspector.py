@@ -1,0 +1,236 @@
+"""One HTTP exchange from its first byte to its last: what was seen goes in, what was found comes out.
+
+What belongs here: which check gets which bytes, and when. What doesn't: the checks themselves, policy,
+and everything that has a clock or a socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from teeline.validators.checks.answer import AnswerBody
+from teeline.validators.checks.context import Context, field_values
+from teeline.validators.checks.http import check_codings, check_head
+from teeline.validators.checks.request import facts_of
+from teeline.validators.events import (
+    Closed,
+    Opened,
+    Output,
+    RequestHead,
+    ResponseHead,
+    SchemaResult,
+)
+from teeline.validators.limits import DEFAULT_LIMITS, Limits
+from teeline.validators.model import Ended, Exchange, Unit
+from teeline.validators.operation import Operation, operation_of, path_of
+from teeline.validators.wire.content import ContentDecoder, ContentFault, codings_of
+from teeline.validators.wire.json import decode
+
+_NOTHING: Sequence[Output] = ()
+_BODILESS = frozenset({204, 205, 304})
+
+
+class InspectorMisuse(RuntimeError):
+    """The caller broke the order of calls: our own mistake, never a peer's."""
+
+
+class Inspector:
+    """Checks one exchange. Peer bytes never raise; each call gives what came to light through it.
+
+    Order of calls: request_head, then request_body and request_end, response_head and response_body as
+    the wire has them, then end. Times are Unix seconds that never step back within an exchange.
+    """
+
+    def __init__(self, exchange: Exchange, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.exchange = exchange
+        self.pending = 0
+        self._limits = limits
+        self._ctx = Context(exchange, Operation.OTHER, limits)
+        self._request: list[bytes] | None = []
+        self._request_decoder: ContentDecoder | None = None
+        self._decoder: ContentDecoder | None = None
+        self._body: AnswerBody | None = None
+        self._ended = False
+        self._closed = False
+
+    # -- the request -----------------------------------------------------------------------------------
+
+    def request_head(self, head: RequestHead, at: float) -> Sequence[Output]:
+        """The request line and its fields: opens the exchange."""
+        exchange = self.exchange
+        operation = operation_of(head.method, head.target)
+        self._ctx.operation = operation
+        self._ctx.request_headers = head.headers
+        self._ctx.report.at = at
+        exchange.method = head.method
+        exchange.path = path_of(head.target)
+        exchange.operation = operation.value
+        exchange.timing.start = at
+        self._request_decoder = _decoder(codings_of(head.headers), self._limits)
+        return (Opened(exchange),)
+
+    def request_body(self, data: bytes, at: float) -> Sequence[Output]:
+        """A piece of the request's body, after transfer decoding."""
+        self.exchange.request_bytes += len(data)
+        if self._request is not None and self._ctx.operation is not Operation.OTHER:
+            self._request.append(
+                self._request_decoder.feed(data) if self._request_decoder else data
+            )
+            if self.exchange.request_bytes > self._limits.body:
+                self._request = None
+                self._ctx.partial("request-limit")
+        return _NOTHING
+
+    def request_end(self, at: float) -> Sequence[Output]:
+        """The whole request was read; until then rules that need its fields are off (P7)."""
+        if self._request is None or self._ctx.operation is Operation.OTHER:
+            return _NOTHING
+        if self._request_decoder is not None:
+            self._request.append(self._request_decoder.finish())
+        body = b"".join(self._request)
+        self._request = None
+        document = decode(body, self._limits.depth) if body else None
+        if document is not None and document.ok:
+            facts = facts_of(document.value, self._ctx.operation)
+            self._ctx.request = facts
+            self.exchange.stream = facts.stream
+            model = facts.document.get("model")
+            self.exchange.model = model[:256] if isinstance(model, str) else None
+        return _NOTHING
+
+    # -- the answer --------------------------------------------------------------------------------------
+
+    def response_head(self, head: ResponseHead, at: float) -> Sequence[Output]:
+        """The final status line and its fields."""
+        ctx = self._ctx
+        ctx.report.at = at
+        ctx.response = head
+        self.exchange.status = head.status
+        self.exchange.timing.first_byte = at
+        for name in ("x-request-id", "apim-request-id"):
+            if values := field_values(head.headers, name):
+                self.exchange.request_id = values[0][:256]
+                break
+        check_head(ctx)
+        codings = codings_of(head.headers)
+        check_codings(ctx, codings)
+        self._decoder = _decoder(codings, self._limits)
+        if not (300 <= head.status < 400):
+            self._body = AnswerBody(ctx)
+        return ctx.report.drain()
+
+    def response_body(self, data: bytes, at: float) -> Sequence[Output]:
+        """A piece of the answer's body, after transfer decoding and before content decoding."""
+        exchange, timing = self.exchange, self.exchange.timing
+        exchange.response_bytes += len(data)
+        if timing.last_byte is not None:
+            timing.largest_gap = max(timing.largest_gap, at - timing.last_byte)
+        timing.last_byte = at
+        report = self._ctx.report
+        report.at = at
+        if self._body is None:
+            return _NOTHING
+        if self._decoder is None:
+            self._body.feed(data)
+        else:
+            self._decode(self._decoder, self._body, data)
+        if timing.first_event is None and exchange.events:
+            timing.first_event = at
+        return report.drain() if report.out else _NOTHING
+
+    # -- the end -----------------------------------------------------------------------------------------
+
+    def end(self, ended: Ended, at: float) -> Sequence[Output]:
+        """Nothing more comes. Closes the exchange unless results of schema checks are still out."""
+        if self._ended:
+            raise InspectorMisuse("an exchange ends once")
+        self._ended = True
+        ctx, exchange = self._ctx, self.exchange
+        ctx.report.at = at
+        exchange.ended = ended
+        exchange.timing.end = at
+        if self._body is not None and exchange.status is not None:
+            self._finish_body(self._body, ended)
+        self._body = None
+        outputs = ctx.report.drain()
+        self.pending = ctx.waiting
+        return outputs if self.pending else [*outputs, self._close()]
+
+    def _finish_body(self, body: AnswerBody, ended: Ended) -> None:
+        ctx = self._ctx
+        if ended is Ended.UPSTREAM_ABORTED:
+            ctx.report.place(Unit.BODY, 0, self.exchange.response_bytes)
+            ctx.report(
+                "http.truncated", detail=f"broken off after {self.exchange.response_bytes} bytes"
+            )
+        if self._decoder is not None and not self._decoded(self._decoder, body, ended):
+            return
+        if self.exchange.method != "HEAD" and not self._empty_by_status(ended):
+            body.finish(ended)
+
+    def _decode(self, decoder: ContentDecoder, body: AnswerBody, data: bytes) -> None:
+        """Feeds a piece through the content coding; a fault is reported where it shows."""
+        before = decoder.fault
+        body.feed(decoder.feed(data))
+        if decoder.fault is not None and before is None:
+            self._coding_fault(decoder, decoder.fault)
+
+    def _decoded(self, decoder: ContentDecoder, body: AnswerBody, ended: Ended) -> bool:
+        """Whether the content coding could be undone to the end, as far as the body came."""
+        if self.exchange.method == "HEAD" or not self.exchange.response_bytes:
+            return True
+        if decoder.fault is not None:
+            return False
+        body.feed(decoder.finish())
+        if decoder.fault is None or ended is not Ended.COMPLETE:
+            return True  # a body that was broken off has no end of its coding either
+        self._coding_fault(decoder, decoder.fault)
+        return False
+
+    def _coding_fault(self, decoder: ContentDecoder, fault: ContentFault) -> None:
+        ctx = self._ctx
+        if fault is ContentFault.UNKNOWN_CODING:
+            self.exchange.inspection = "none (unknown-coding)"
+        elif fault is ContentFault.LIMIT:
+            ctx.partial("decoded-limit")
+        else:
+            ctx.report.place(Unit.BODY, 0, decoder.decoded)
+            detail = f"{decoder.coding} body that can't be decoded: {fault.value}"
+            ctx.report("http.encoding-mismatch", detail=detail)
+
+    def _empty_by_status(self, ended: Ended) -> bool:
+        """An answer that has no body by its status, where JSON was due."""
+        if self.exchange.status not in _BODILESS:
+            return False
+        due = self._ctx.operation is not Operation.OTHER and self.exchange.status == 204
+        if due and ended is Ended.COMPLETE:
+            self._ctx.report.place(Unit.HEAD)
+            self._ctx.report("http.body-empty", detail=f"status {self.exchange.status}")
+        return True
+
+    def schema_result(self, ticket: int, result: SchemaResult, at: float) -> Sequence[Output]:
+        """The result of a ``SchemaCheck``; closes the exchange with the last one after its end."""
+        if self._closed:
+            return _NOTHING
+        self._ctx.report.at = at
+        self._ctx.schema_result(ticket, result)
+        self.pending = self._ctx.waiting
+        outputs = self._ctx.report.drain()
+        return [*outputs, self._close()] if self._ended and not self.pending else outputs
+
+    def expire(self, at: float) -> Sequence[Output]:
+        """Gives up waiting for results of schema checks."""
+        if self._closed or not self._ended:
+            return _NOTHING
+        self._ctx.report.at = at
+        self._ctx.partial("schema-timeout")
+        self.pending = 0
+        return (self._close(),)
+
+    def _close(self) -> Closed:
+        self._closed = True
+        return Closed(self.exchange)
+
+
+def _decoder(codings: Sequence[str], limits: Limits) -> ContentDecoder | None:
+    return ContentDecoder(codings, limits) if codings else None
