@@ -1,0 +1,36 @@
+"""The register and the checks agree: what is declared is reported, and what is reported is declared."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from teeline.validators.rules import register
+
+ROOT = Path(__file__).parents[2]
+FAMILIES = {rule.family for rule in register().values()}
+LITERAL = re.compile(r'"((?:' + "|".join(sorted(FAMILIES)) + r')\.[a-z0-9-]+)"')
+
+
+def ids_in_code() -> set[str]:
+    text = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "validators").rglob("*.py"))
+    return set(LITERAL.findall(text)) - {"chat.completion"}  # an object's name, no rule
+
+
+def test_no_rule_is_declared_that_nothing_reports() -> None:
+    assert sorted(set(register()) - ids_in_code()) == []
+
+
+def test_no_rule_is_reported_that_is_not_declared() -> None:
+    assert sorted(ids_in_code() - set(register())) == []
+
+
+def test_one_module_holds_the_register() -> None:
+    """A second copy under a bare name would be a second truth."""
+    import sys
+
+    assert [
+        name
+        for name in sys.modules
+        if name.endswith("validators.rules") and name != "teeline.validators.rules"
+    ] == []
