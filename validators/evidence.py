@@ -81,6 +81,12 @@ def member(pointer: str, value: Any, *, words: bool = False) -> str:
     return text if len(text) <= MAX_LENGTH else text[: MAX_LENGTH - 3] + "..."
 
 
+def path(pointer: str) -> str:
+    """A JSON Pointer into a document of the peer's own: names that look like names, the rest by length."""
+    tokens = pointer.split("/")[1:][:8]
+    return "/" + "/".join(t if t.isdigit() else name(t) for t in tokens) if tokens else "/"
+
+
 def _last_name(pointer: str) -> str:
     for token in reversed(pointer.split("/")[1:]):
         if not token.isdigit():

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from teeline.validators import evidence
 from teeline.validators.checks.context import Context
 from teeline.validators.events import SchemaResult
 from teeline.validators.evidence import ABSENT
@@ -177,7 +178,9 @@ def _check_schema(ctx: Context, call: Call, arguments: Mapping[str, Any], pointe
         if result.errors:
             first = result.errors[0]
             ctx.report(
-                rule, pointer, detail=f"{first.keyword} at {first.pointer or '/'} of the arguments"
+                rule,
+                pointer,
+                detail=f"{first.keyword} at {evidence.path(first.pointer)} of the arguments",
             )
 
     ctx.check_schema(tool.schema, arguments, pointer, done)

@@ -49,7 +49,7 @@ _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 # What a value can end in when the text ends inside it, from where the scanner gave up.
 _CUT: Final = re.compile(
     rb'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+(?:\\(?:u[0-9a-fA-F]{0,3})?)?'
-    rb"|(?<=\\)u[0-9a-fA-F]{0,3}"
+    rb"|(?<=\\)u[0-9a-fA-F]{0,4}"
     rb"|(?<=[0-9])(?:\.|[eE][-+]?)|-"
     rb"|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?|Na?|-?I(?:n(?:f(?:i(?:n(?:it?)?)?)?)?)?"
     rb"|"
