@@ -130,7 +130,7 @@ class ContentDecoder:
 
     def _take(self, data: bytes, pieces: list[bytes]) -> None:
         start = self.encoded - self.encoded % _SLICE
-        self._allowed = min(self._limits.decoded, max(FREE, self._limits.ratio * start))
+        self._allowed = min(self._limits.decoded, max(FREE, self._limits.ratio * (start + 1)))
         self.encoded += len(data)
         try:
             for piece in self._through(0, data):
@@ -342,7 +342,8 @@ class _Brotli:
             piece: bytes = self._stream.process(data, output_buffer_limit=_STEP)
             if piece:
                 yield piece
-            if not piece or self._stream.can_accept_more_data():
+            # At the bound there may be more to come, though the stream would accept bytes as well.
+            if self.ended or len(piece) < _STEP:
                 return
             data = b""
 

@@ -210,7 +210,7 @@ class SseReader:
             self._notes.append(Note(kind, at))
 
     def _blank_line(self, at: int, events: list[Event]) -> None:
-        if self._data is not None or self._notes or self._field_seen:
+        if self._data is not None or self._notes or self._field_seen or self._id_seen:
             byte = self._byte if self._byte >= 0 else at
             events.append(
                 Event(
