@@ -81,6 +81,13 @@ def member(pointer: str, value: Any, *, words: bool = False) -> str:
     return text if len(text) <= MAX_LENGTH else text[: MAX_LENGTH - 3] + "..."
 
 
+def token(text: str) -> str:
+    """A member's name as a token of a JSON Pointer (RFC 6901); one that can't be a name by its length."""
+    if len(text) > 64 or not (text.isascii() and text.isprintable()):
+        return f"<name of {len(text)}>"
+    return text.replace("~", "~0").replace("/", "~1")
+
+
 def path(pointer: str) -> str:
     """A JSON Pointer into a document of the peer's own: names that look like names, the rest by length."""
     tokens = pointer.split("/")[1:][:8]

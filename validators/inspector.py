@@ -180,15 +180,17 @@ class Inspector:
         if self.exchange.method == "HEAD" or not self.exchange.response_bytes:
             return True
         if decoder.fault is not None:
-            return False
+            return decoder.fault is ContentFault.TRAILING
         body.feed(decoder.finish())
         if decoder.fault is None or ended is not Ended.COMPLETE:
             return True  # a body that was broken off has no end of its coding either
         self._coding_fault(decoder, decoder.fault)
-        return False
+        return decoder.fault is ContentFault.TRAILING
 
     def _coding_fault(self, decoder: ContentDecoder, fault: ContentFault) -> None:
         ctx = self._ctx
+        if fault is ContentFault.TRAILING:
+            return  # the whole body came out; what stands behind it is dropped by clients, too
         if fault is ContentFault.UNKNOWN_CODING:
             self.exchange.inspection = "none (unknown-coding)"
         elif fault is ContentFault.LIMIT:

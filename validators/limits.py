@@ -21,7 +21,7 @@ class Limits:
     """The data of one event, all its lines together."""
     decoded: int = 256 * 1024 * 1024
     """A whole body after content decoding (compression bombs end here)."""
-    ratio: int = 1000
+    ratio: int = 200
     """Decoded bytes per encoded byte, once more than a mebibyte came out."""
     depth: int = 128
     """Nesting of a JSON document, in levels."""

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from teeline.proxy.cli.demo import command as demo
+from teeline.proxy.cli.serve import command as serve
 
 _ROOT = Path(__file__).parents[2]
 
@@ -80,6 +81,15 @@ def test_compose_s_demo_is_a_command_line_that_the_demo_takes() -> None:
     assert context.params["stay"] is True
     assert context.params["host"] == "0.0.0.0"
     assert str(context.params["audit_dir"]).startswith("/data/")
+
+
+def test_compose_s_serve_is_a_command_line_that_serve_takes() -> None:
+    """With a URL in the environment's place, every option of it is known."""
+    name, *arguments = _services()["serve"]["command"]
+    assert name == serve.name
+    url = "https://relay.example/v1"
+    filled = [url if word.startswith("${TEELINE_UPSTREAM") else word for word in arguments]
+    assert serve.make_context("serve", filled).params["upstream"] == url
 
 
 @pytest.mark.parametrize("name", ["demo", "serve"])

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from teeline.validators import evidence
 from teeline.validators.evidence import ABSENT
 
 
@@ -120,7 +121,7 @@ def walk(
             _member(item, value.get(item.name, ABSENT), f"{pointer}/{item.name}", report)
     if table.unknown:
         for name in unknown_names(table, value):
-            report(table.unknown, f"{pointer}/{name}", value[name])
+            report(table.unknown, f"{pointer}/{evidence.token(name)}", value[name])
 
 
 def unknown_names(table: Table, value: Mapping[str, Any]) -> Iterator[str]:

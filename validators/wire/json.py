@@ -136,8 +136,10 @@ def decode(data: bytes, max_depth: int = 128) -> Document:
     ``max_depth`` is the number of levels of nesting allowed (``[[]]`` has two), ``MAX_DEPTH`` at most.
     """
     value = _accepted(data, max_depth)
-    if value is _ABSENT or data[0] <= 0x20:
+    if value is _ABSENT:
         return _explained(data, min(max_depth, MAX_DEPTH))
+    if data[0] <= 0x20:
+        return Document(value, True, (JsonFault(JsonFaultKind.LEADING_SPACE, 0),))
     return _new(Document, (value, True, ()))
 
 

@@ -65,6 +65,7 @@ class Tail(NamedTuple):
     data: list[bytes] | None
     in_line: bool
     notes: tuple[Note, ...]
+    name: str = ""
 
 
 class SseReader:
@@ -93,6 +94,11 @@ class SseReader:
         self._name = ""
         self._notes: list[Note] = []
         self._field_seen = False
+
+    @property
+    def offset(self) -> int:
+        """Bytes read so far."""
+        return self._at + self._tail_size
 
     def feed(self, data: bytes) -> list[Event]:
         """The events that these bytes complete."""
@@ -243,4 +249,4 @@ class SseReader:
         if not in_line and self._data is None and not self._notes:
             return None
         byte = self._byte if self._byte >= 0 else at
-        return Tail(byte, self._data, in_line, tuple(self._notes))
+        return Tail(byte, self._data, in_line, tuple(self._notes), self._name)
