@@ -37,7 +37,7 @@ log = logging.getLogger("teeline.tee")
 UNINSPECTED = "none (validator-error)"
 """What ``Exchange.inspection`` says where an observer of ours failed."""
 
-_TRACEPARENT = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}\Z")
+_TRACEPARENT = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})\Z")
 
 
 class SchemaChecker(Protocol):
@@ -100,7 +100,7 @@ class Observers:
     def open(self, upstream: str, client: str, fields: Fields) -> Tee:
         """The tee of a new exchange, which joins the trace that its request belongs to."""
         now = self._clock.start()
-        trace_id, parent = trace_context(fields)
+        trace_id, parent, sampled = trace_context(fields)
         exchange = Exchange(
             id=exchange_id(now()),
             upstream=upstream,
@@ -108,6 +108,7 @@ class Observers:
             trace_id=trace_id or os.urandom(16).hex(),
             span_id=os.urandom(8).hex(),
             parent_span_id=parent,
+            parent_sampled=sampled,
         )
         try:
             inspector: ExchangeInspector | None = self._inspect(exchange, self._limits)
@@ -279,11 +280,15 @@ def exchange_id(at: float) -> str:
     return f"{value & ~(3 << 62) | 2 << 62:032x}"
 
 
-def trace_context(fields: Fields) -> tuple[str, str]:
-    """Trace id and parent span id of a request's traceparent; empty where it has no valid one.
+def trace_context(fields: Fields) -> tuple[str, str, bool]:
+    """Trace id, parent span id and sampled flag of a request's traceparent.
+
+    The ids are empty where it has no valid one.
 
     W3C Trace Context 3.2, version 00. More than one such field is no valid one.
     """
     values = [value for name, value in fields if name.lower() == b"traceparent"]
     match = _TRACEPARENT.match(values[0]) if len(values) == 1 else None
-    return ("", "") if match is None else (match[1].decode(), match[2].decode())
+    if match is None:
+        return "", "", True
+    return match[1].decode(), match[2].decode(), bool(int(match[3], 16) & 1)

@@ -35,6 +35,7 @@ log = logging.getLogger("teeline")
 
 Say = Callable[[str], None]
 
+_SWITCH_SECONDS = 0.0005
 QUIET_SECONDS = 60.0
 """Without a request in this time after the start, a line says how to send one."""
 
@@ -68,6 +69,8 @@ def command(
         config = load(file, os.environ, _settings(upstream, listen, audit_dir, no_audit))
         sinks = _sinks(config, os.environ)
         _log_to_stderr()
+        # Sinks write from threads of their own; at the default 5 ms they would hold up the loop.
+        sys.setswitchinterval(_SWITCH_SECONDS)
         asyncio.run(_serve(config, sinks, _say))
     except ConfigError as error:
         for problem in error.problems:

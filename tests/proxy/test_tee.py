@@ -323,12 +323,18 @@ def test_an_exchange_joins_the_trace_of_its_request() -> None:
     ],
 )
 def test_what_is_no_traceparent_starts_a_trace_of_its_own(value: bytes) -> None:
-    assert trace_context(((b"traceparent", value),)) == ("", "")
+    assert trace_context(((b"traceparent", value),)) == ("", "", True)
 
 
 def test_two_traceparents_are_none() -> None:
     field = (b"traceparent", b"00-" + TRACE + b"-" + SPAN + b"-01")
-    assert trace_context((field, field)) == ("", "")
+    assert trace_context((field, field)) == ("", "", True)
+
+
+@pytest.mark.parametrize(("flags", "sampled"), [(b"00", False), (b"01", True), (b"02", False)])
+def test_a_parent_that_is_not_sampled_is_known_as_such(flags: bytes, sampled: bool) -> None:
+    fields = ((b"traceparent", b"00-" + TRACE + b"-" + SPAN + b"-" + flags),)
+    assert Bench().observers.open("relay", "", fields).exchange.parent_sampled is sampled
 
 
 def test_ids_are_uuids_of_version_7_that_sort_by_time() -> None:
