@@ -7,14 +7,14 @@ grammar (wire/sse.py) and what the events say (chatstream.py and its like).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from teeline.validators.checks.chatstream import ChatStream
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import report_faults
 from teeline.validators.checks.http import media_type
-from teeline.validators.checks.responses import check_response
+from teeline.validators.checks.respstream import ResponsesStream
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFaultKind, decode
@@ -60,17 +60,13 @@ class EventProtocol(Protocol):
 
 
 class OtherStream:
-    """Events of an operation without order rules: each is JSON; a whole response is looked into."""
+    """Events of an operation without order rules: each is JSON, and that is all."""
 
     def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
         self.ended = False
 
     def event(self, value: Any, name: str) -> None:
-        if self._ctx.operation is Operation.RESPONSES and isinstance(value, dict):
-            kind = value.get("type")
-            if kind in ("response.completed", "response.incomplete", "response.failed"):
-                check_response(self._ctx, value.get("response"), "/response")
+        """Nothing is known of what it must hold."""
 
     def done(self) -> None:
         self.ended = True
@@ -82,6 +78,12 @@ class OtherStream:
         """No rule about the end."""
 
 
+_PROTOCOLS: Mapping[Operation, Callable[[Context], EventProtocol]] = {
+    Operation.CHAT: ChatStream,
+    Operation.RESPONSES: ResponsesStream,
+}
+
+
 class EventStream:
     """The body of an answer that is an event stream."""
 
@@ -89,7 +91,7 @@ class EventStream:
         self._ctx = ctx
         self._reader = SseReader(ctx.limits)
         self._chat = ctx.operation is Operation.CHAT
-        self._protocol: EventProtocol = ChatStream(ctx) if self._chat else OtherStream(ctx)
+        self._protocol = _PROTOCOLS.get(ctx.operation, OtherStream)(ctx)
         self._events = 0
         self._head()
 
@@ -221,10 +223,11 @@ class EventStream:
         if ended not in (Ended.COMPLETE, Ended.UPSTREAM_ABORTED) or self._reader.limit:
             return
         cut = ended is Ended.UPSTREAM_ABORTED
+        end = self._reader.offset
         tail = self._reader.close()
         if tail is not None:
             cut = self._tail(tail, cut=cut) or cut
-        self._ctx.report.place(Unit.EVENT, self._events)
+        self._ctx.report.place(Unit.EVENT, self._events, end)
         self._protocol.close(cut=cut)
 
     def _tail(self, tail: Tail, *, cut: bool) -> bool:
@@ -243,7 +246,7 @@ class EventStream:
                 report("sse.eof-mid-event", detail="the body ends inside a line")
             return broken
         data = b"\n".join(tail.data)
-        event = Event(tail.byte, tail.data, "", (), True, False)
+        event = Event(tail.byte, tail.data, tail.name, (), True, False)
         if self._chat and _spelling(data) == "":
             self._is_done(data)
             if not cut:
