@@ -14,7 +14,8 @@ from teeline.validators.checks.chatstream import ChatStream
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import report_faults
 from teeline.validators.checks.http import media_type
-from teeline.validators.checks.responses import check_response
+from teeline.validators.checks.items import check_item
+from teeline.validators.checks.responses import check_response_object
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFaultKind, decode
@@ -60,17 +61,28 @@ class EventProtocol(Protocol):
 
 
 class OtherStream:
-    """Events of an operation without order rules: each is JSON; a whole response is looked into."""
+    """Events of an operation without order rules: each is JSON; whole items and responses are looked into."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
+        self._items = 0
         self.ended = False
 
     def event(self, value: Any, name: str) -> None:
-        if self._ctx.operation is Operation.RESPONSES and isinstance(value, dict):
-            kind = value.get("type")
-            if kind in ("response.completed", "response.incomplete", "response.failed"):
-                check_response(self._ctx, value.get("response"), "/response")
+        if self._ctx.operation is not Operation.RESPONSES or not isinstance(value, dict):
+            return
+        kind = value.get("type")
+        if kind == "response.output_item.done":
+            self._items += 1
+            check_item(self._ctx, value.get("item"), "/item", final=True)
+        elif kind in ("response.completed", "response.incomplete", "response.failed"):
+            check_response_object(
+                self._ctx,
+                value.get("response"),
+                "/response",
+                final=True,
+                streamed=self._items,
+            )
 
     def done(self) -> None:
         self.ended = True
