@@ -64,7 +64,7 @@ def _background(ctx: Context, status: Any, pointer: str) -> None:
         ctx.report("cross.background-status", pointer, status, words=True)
 
 
-# -- tools -------------------------------------------------------------------------------------------------
+# -- tools -----------------------------------------------------------------------------------------
 
 
 def _tools(ctx: Context, echoed: Any, pointer: str) -> None:

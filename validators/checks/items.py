@@ -76,7 +76,7 @@ def _unknown(ctx: Context, name: str, item: Mapping[str, Any], pointer: str) -> 
         ctx.report("responses.item-type-unknown", f"{pointer}/type", name, words=True)
 
 
-# -- calls -------------------------------------------------------------------------------------------
+# -- calls -----------------------------------------------------------------------------------------
 
 
 def _call(
@@ -111,7 +111,7 @@ def _call(
     return call
 
 
-# -- messages ------------------------------------------------------------------------------------------
+# -- messages --------------------------------------------------------------------------------------
 
 
 def _message(ctx: Context, kind: ItemKind, item: Mapping[str, Any], pointer: str) -> None:

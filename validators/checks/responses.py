@@ -36,7 +36,7 @@ _OWN = _ANSWERING | CALLS.keys()
 """Items that hold nothing from elsewhere: no page, file or tool result that the client did not send."""
 
 
-# -- answers -----------------------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------
 
 
 def check_response(ctx: Context, value: Any) -> None:
@@ -63,7 +63,7 @@ def _is_foreign(ctx: Context, value: Mapping[str, Any]) -> bool:
     return bool(foreign)
 
 
-# -- the object ----------------------------------------------------------------------------------------------
+# -- the object ------------------------------------------------------------------------------------
 
 
 def check_response_object(
@@ -95,7 +95,8 @@ def _members(ctx: Context, value: Mapping[str, Any], pointer: str) -> None:
     """What a table can't say of the members."""
     metadata = value.get("metadata")
     if isinstance(metadata, dict) and not all(isinstance(v, str) for v in metadata.values()):
-        ctx.report("responses.metadata-type", f"{pointer}/metadata", metadata)
+        detail = '"metadata" holds a value that is no string'
+        ctx.report("responses.metadata-type", f"{pointer}/metadata", detail=detail)
     cross.check_model(ctx, value.get("model"), f"{pointer}/model")
     _status(ctx, value, pointer)
 
@@ -130,7 +131,7 @@ def _facts(ctx: Context, value: Mapping[str, Any]) -> None:
         exchange.error_type = code[:64] if isinstance(code, str) and code else "error"
 
 
-# -- the outcome --------------------------------------------------------------------------------------------
+# -- the outcome -----------------------------------------------------------------------------------
 
 
 def _outcome(ctx: Context, value: Mapping[str, Any], pointer: str, streamed: int | None) -> None:
@@ -246,8 +247,8 @@ def _usage(ctx: Context, value: Mapping[str, Any], pointer: str, *, answered: bo
             ctx.report("usage.responses-missing", at, usage)
         return
     counts = check_usage(ctx, usage, RESPONSES_USAGE, at)
-    if counts is None:
-        return
+    if counts is None or not any(counts.values()):
+        return  # all zeros, as official usage is at times, count nothing
     if status == "completed":
         check_zeros(ctx, counts, RESPONSES_USAGE, at, answered=answered)
     cross.check_limit(
