@@ -14,6 +14,7 @@ from teeline.validators.checks.http import check_codings, check_head
 from teeline.validators.checks.request import facts_of
 from teeline.validators.events import (
     Closed,
+    Found,
     Opened,
     Output,
     RequestHead,
@@ -22,13 +23,8 @@ from teeline.validators.events import (
 )
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange, Unit
-from teeline.validators.operation import (
-    Operation,
-    asks_in_body,
-    is_beta,
-    operation_of,
-    path_of,
-)
+from teeline.validators.operation import Operation, asks_in_body, is_beta, operation_of, path_of
+from teeline.validators.timeline import Timeline
 from teeline.validators.wire.content import ContentDecoder, ContentFault, codings_of
 from teeline.validators.wire.json import decode
 
@@ -56,6 +52,8 @@ class Inspector:
         self._request_decoder: ContentDecoder | None = None
         self._decoder: ContentDecoder | None = None
         self._body: AnswerBody | None = None
+        self._timeline = Timeline()
+        exchange.timeline = self._timeline.entries
         self._ended = False
         self._closed = False
 
@@ -73,6 +71,7 @@ class Inspector:
         exchange.path = path_of(head.target)
         exchange.operation = operation.reported
         exchange.timing.start = at
+        self._timeline.mark(at, "request")
         self._request_decoder = _decoder(codings_of(head.headers), self._limits)
         if not asks_in_body(head.method, head.target):
             self._request = None
@@ -114,6 +113,7 @@ class Inspector:
         ctx = self._ctx
         ctx.report.at = at
         ctx.response = head
+        self._timeline.mark(at, "head", 0, head.status)
         self.exchange.status = head.status
         self.exchange.timing.first_byte = at
         for name in ("x-request-id", "apim-request-id"):
@@ -126,7 +126,7 @@ class Inspector:
         self._decoder = _decoder(codings, self._limits)
         if not (300 <= head.status < 400):
             self._body = AnswerBody(ctx)
-        return ctx.report.drain()
+        return self._drain(at)
 
     def response_body(self, data: bytes, at: float) -> Sequence[Output]:
         """A piece of the answer's body, after transfer decoding and before content decoding."""
@@ -145,7 +145,8 @@ class Inspector:
             self._decode(self._decoder, self._body, data)
         if timing.first_event is None and exchange.events:
             timing.first_event = at
-        return report.drain() if report.out else _NOTHING
+        self._timeline.read(at, exchange.events, len(data))
+        return self._drain(at) if report.out else _NOTHING
 
     # -- the end -----------------------------------------------------------------------------------------
 
@@ -161,9 +162,17 @@ class Inspector:
         if self._body is not None and exchange.status is not None:
             self._finish_body(self._body, ended)
         self._body = None
-        outputs = ctx.report.drain()
+        outputs = self._drain(at)
+        self._timeline.end(at, ended.value)
         self.pending = ctx.waiting
         return outputs if self.pending else [*outputs, self._close()]
+
+    def _drain(self, at: float) -> list[Output]:
+        outputs = self._ctx.report.drain()
+        for output in outputs:
+            if isinstance(output, Found):
+                self._timeline.violation(at, output.violation.place.index)
+        return outputs
 
     def _finish_body(self, body: AnswerBody, ended: Ended) -> None:
         ctx = self._ctx

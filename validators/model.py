@@ -157,6 +157,15 @@ class Timing:
     largest_gap: float = 0.0
 
 
+class TimelineEntry(NamedTuple):
+    """A moment of an exchange: when, what (head, read, violation, ...), event number, bytes."""
+
+    at: float
+    kind: str
+    index: int  # type: ignore[assignment]  # as in Place
+    size: int
+
+
 @dataclass(slots=True)
 class Exchange:
     """One request with its answer: who it is (given by the caller) and what was seen of it.
@@ -172,6 +181,7 @@ class Exchange:
     trace_id: str = ""
     span_id: str = ""
     parent_span_id: str = ""
+    parent_sampled: bool = True
     # the request
     method: str = ""
     path: str = ""
@@ -191,6 +201,7 @@ class Exchange:
     error_type: str | None = None
     # the outcome
     timing: Timing = field(default_factory=Timing)
+    timeline: list[TimelineEntry] = field(default_factory=list)
     ended: Ended | None = None
     inspection: str = "full"
     violations: list[Violation] = field(default_factory=list)

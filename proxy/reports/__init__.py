@@ -1,0 +1,14 @@
+"""Report formats by name. A format is one module with a ``render`` and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from teeline.proxy.reports import json, text
+from teeline.proxy.reports.model import Renderer
+
+RENDERERS: Final[Mapping[str, Renderer]] = {
+    "text": text.render,
+    "json": json.render,
+}

@@ -1,0 +1,1 @@
+"""OpenTelemetry: spans and log records, sent by OTLP where the OTEL_* variables say."""

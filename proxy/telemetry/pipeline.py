@@ -1,0 +1,239 @@
+"""What both signals share: exact books of what went in and what was lost, trace context, sampling.
+
+What belongs here: counting, the reason of a failed export, contexts and the sampling decision. What
+doesn't: the SDK's types of one signal (spans.py, logs.py), the OTEL_* variables (environment.py).
+
+The SDK's batch processors keep the queue and the thread. They drop silently where the queue is
+full, so ``Tally`` refuses earlier: what was admitted and not taken yet is never more than the queue
+holds.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    TraceFlags,
+    TraceState,
+    set_span_in_context,
+)
+
+from teeline.validators.model import Exchange
+
+log = logging.getLogger("teeline.telemetry")
+
+Source = TypeVar("Source")
+Built = TypeVar("Built")
+
+_QUIET = 60.0
+"""Seconds between two lines about the same dead collector."""
+_SDK_LOGGERS = (
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.exporter.otlp.proto.http._log_exporter",
+)
+
+
+class ExportReason(logging.Filter):
+    """Learns why an export failed, and keeps the exporters' own lines back.
+
+    The SDK's exporters return success or failure only; the reason stands in what they log, per
+    batch and retry, with the exception's text in it, which may quote an endpoint's query and so a
+    key. What is kept is the status code or the exception's type.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = "no answer"
+
+    def install(self) -> None:
+        for name in _SDK_LOGGERS:
+            logging.getLogger(name).addFilter(self)
+
+    def remove(self) -> None:
+        for name in _SDK_LOGGERS:
+            logging.getLogger(name).removeFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        for value in record.args if isinstance(record.args, tuple) else ():
+            if isinstance(value, int) and not isinstance(value, bool):
+                self.text = f"HTTP {value}"
+            elif isinstance(value, Exception):
+                self.text = type(value).__name__
+        return False
+
+
+class Tally:
+    """The books of one signal; the event loop calls ``admit``, the SDK's thread the rest."""
+
+    def __init__(
+        self,
+        signal: str,
+        capacity: int,
+        reason: ExportReason,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.signal = signal
+        self._capacity = capacity
+        self._reason = reason
+        self._clock = clock
+        self._admitted = 0
+        self._refused = 0
+        self._taken = 0
+        self._failed = 0
+        self._said_at: float | None = None
+        self.exported = 0
+
+    @property
+    def dropped(self) -> int:
+        """Records that will never arrive: refused by a full queue, or failed to export."""
+        return self._refused + self._failed
+
+    def admit(self) -> bool:
+        """Whether the queue has room for one more; counts it either way."""
+        if self._admitted - self._taken >= self._capacity:
+            self._refused += 1
+            return False
+        self._admitted += 1
+        return True
+
+    def take(self, count: int) -> None:
+        self._taken += count
+
+    def sent(self, count: int) -> None:
+        self.exported += count
+        if self._said_at is not None:
+            self._said_at = None
+            log.info("telemetry: the collector takes %s again", self.signal)
+
+    def lost(self, count: int, reason: str | None = None) -> None:
+        """Counts records that could not be exported; says so at most once a minute."""
+        self._failed += count
+        now = self._clock()
+        if count and (self._said_at is None or now - self._said_at >= _QUIET):
+            self._said_at = now
+            log.warning(
+                "telemetry: %s could not be exported (%s); %d lost so far; traffic goes on",
+                self.signal,
+                reason or self._reason.text,
+                self.dropped,
+            )
+
+
+class Outlet(Generic[Source, Built]):
+    """Between a batch processor and an exporter: builds what was deferred, exports it, keeps the
+    books.
+
+    ``build`` returns None for what the sampler leaves out, which is no loss. ``export`` is True
+    where the collector took the batch. Neither may be trusted not to raise.
+    """
+
+    def __init__(
+        self,
+        tally: Tally,
+        build: Callable[[Source], Built | None],
+        export: Callable[[Sequence[Built]], bool],
+        shutdown: Callable[[], None],
+    ) -> None:
+        self._tally = tally
+        self._build = build
+        self._export = export
+        self._shutdown = shutdown
+        self._stopped = False
+
+    def send(self, batch: Sequence[Source]) -> bool:
+        """Never raises: the SDK would log a traceback. After ``stop`` everything counts as lost."""
+        self._tally.take(len(batch))
+        if self._stopped:
+            self._tally.lost(len(batch), "shut down before they were sent")
+            return False
+        built = self._built(batch)
+        if not built:
+            return True
+        try:
+            done = self._export(built)
+        except Exception as error:  # noqa: BLE001  see above
+            self._tally.lost(len(built), type(error).__name__)
+            return False
+        if done:
+            self._tally.sent(len(built))
+        else:
+            self._tally.lost(len(built))
+        return done
+
+    def stop(self) -> None:
+        """Ends the exporter's retries at once; idempotent."""
+        if not self._stopped:
+            self._stopped = True
+            self._shutdown()
+
+    def _built(self, batch: Sequence[Source]) -> list[Built]:
+        built: list[Built] = []
+        for source in batch:
+            try:
+                item = self._build(source)
+            except Exception as error:  # noqa: BLE001  one bad record must not take its batch along
+                self._tally.lost(1, f"{type(error).__name__} while building")
+                continue
+            if item is not None:
+                built.append(item)
+        return built
+
+
+class Sampling:
+    """The sampler's decision for an exchange, and the contexts that follow from its ids."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+
+    def decide(self, exchange: Exchange, name: str) -> SamplingResult:
+        """ValueError where the exchange's ids are no hexadecimal numbers."""
+        parent = parent_context(exchange)
+        context = Context() if parent is None else _context_of(parent)
+        return self._sampler.should_sample(
+            context, int(exchange.trace_id, 16), name, SpanKind.CLIENT, None, None
+        )
+
+    def context(self, exchange: Exchange, name: str) -> Context:
+        """The context that a log record of this exchange belongs to."""
+        return _context_of(span_context(exchange, self.decide(exchange, name)))
+
+
+def is_sampled(decision: SamplingResult) -> bool:
+    return decision.decision is Decision.RECORD_AND_SAMPLE
+
+
+def span_context(exchange: Exchange, decision: SamplingResult) -> SpanContext:
+    """The exchange's own span, under the ids that it was given when it was opened."""
+    sampled = is_sampled(decision)
+    return SpanContext(
+        trace_id=int(exchange.trace_id, 16),
+        span_id=int(exchange.span_id, 16),
+        is_remote=False,
+        trace_flags=TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT),
+        trace_state=decision.trace_state or TraceState(),
+    )
+
+
+def parent_context(exchange: Exchange) -> SpanContext | None:
+    """The client's span, where the request carried a traceparent."""
+    if not exchange.parent_span_id:
+        return None
+    flags = TraceFlags.SAMPLED if exchange.parent_sampled else TraceFlags.DEFAULT
+    return SpanContext(
+        trace_id=int(exchange.trace_id, 16),
+        span_id=int(exchange.parent_span_id, 16),
+        is_remote=True,
+        trace_flags=TraceFlags(flags),
+    )
+
+
+def _context_of(context: SpanContext) -> Context:
+    return set_span_in_context(NonRecordingSpan(context), Context())

@@ -1,0 +1,195 @@
+"""``teeline check`` judges recorded files, reports them, and says with its status what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from teeline.proxy.cli import check as module
+from teeline.proxy.cli.check import check, split
+from teeline.validators.rules import examples, register
+
+GOOD = {"on": "chat-stream"}
+BAD = {"on": "chat-stream", "done": False}
+RULE = "chatstream.done-missing"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def put(folder: Path, name: str, example: Mapping[str, Any]) -> str:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(examples.exchange(example)))
+    return name
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(check, arguments)
+
+
+def report(*arguments: str) -> Any:
+    return json.loads(run("--format", "json", *arguments).stdout)
+
+
+def test_a_clean_file_exits_with_0(folder: Path) -> None:
+    result = run(put(folder, "good.json", GOOD))
+    assert result.exit_code == 0
+    assert result.stdout.startswith("PASS  good.json")
+    assert result.stderr == ""
+
+
+def test_a_broken_stream_exits_with_1_and_says_which_rule(folder: Path) -> None:
+    result = run(put(folder, "bad.json", BAD))
+    assert result.exit_code == 1
+    assert result.stdout.startswith("FAIL  bad.json")
+    assert RULE in result.stdout
+    assert register()[RULE].fix.split()[0] in result.stdout
+
+
+def test_the_report_names_files_as_they_were_given(folder: Path) -> None:
+    put(folder, "b/bad.json", BAD)
+    (exchange,) = report("b/../b/bad.json")["exchanges"]
+    assert exchange["file"] == "b/../b/bad.json"
+    assert exchange["operation"] == "chat"
+    assert exchange["verdict"] == "fail"
+    assert exchange["client_verdict"] == "pass"
+    assert exchange["inspection"] == "full"
+    assert [v["rule"] for v in exchange["violations"] if v["severity"] != "info"] == [RULE]
+
+
+def test_a_schema_of_the_request_is_checked_too(folder: Path) -> None:
+    rule = register()["tools.args-schema-mismatch"]
+    put(folder, "bad.json", rule.bad)
+    put(folder, "good.json", rule.good)
+    bad, good = report("bad.json", "good.json")["exchanges"]
+    assert rule.id in {v["rule"] for v in bad["violations"]}
+    assert rule.id not in {v["rule"] for v in good["violations"]}
+    assert bad["inspection"] == good["inspection"] == "full"
+
+
+def test_a_folder_is_searched_in_depth_and_in_order(folder: Path) -> None:
+    for name in ("in/b.json", "in/a/z.json", "in/a.json", "in/notes.txt"):
+        put(folder, name, GOOD)
+    os.mkfifo(folder / "in" / "pipe.json")
+    files = [exchange["file"] for exchange in report("in")["exchanges"]]
+    assert files == ["in/a.json", "in/a/z.json", "in/b.json"]
+
+
+def test_a_file_that_is_none_costs_the_others_nothing_and_exits_with_2(folder: Path) -> None:
+    put(folder, "bad.json", BAD)
+    (folder / "list.json").write_text("[]")
+    (folder / "half.json").write_text('{"endpoint": "/v1/x", "response": {"status": "200"}}')
+    result = run("list.json", "absent.json", "bad.json", "half.json", "x" * 300)
+    assert result.exit_code == 2
+    assert RULE in result.stdout
+    assert result.stderr.splitlines() == [
+        "teeline check: list.json: not an exchange file: the top level must be an object",
+        "teeline check: absent.json: No such file or directory",
+        "teeline check: half.json: not an exchange file: response.status must be an integer",
+        f"teeline check: {'x' * 300}: File name too long",
+    ]
+
+
+def test_a_folder_without_exchange_files_is_a_mistake(folder: Path) -> None:
+    result = run(str(folder))
+    assert result.exit_code == 2
+    assert "no *.json in this folder" in result.stderr
+
+
+def test_a_dangling_link_in_a_folder_is_told_of(folder: Path) -> None:
+    (folder / "in").mkdir()
+    (folder / "in" / "a.json").symlink_to("nowhere")
+    result = run("in")
+    assert result.exit_code == 2
+    assert result.stderr == "teeline check: in/a.json: No such file or directory\n"
+
+
+def test_a_file_name_can_not_control_the_terminal(folder: Path) -> None:
+    name = "\x1b[2J\u202e.json"
+    (folder / name).write_text("[]")
+    result = run(name)
+    assert "\\x1b[2J\\u202e.json: not an exchange file" in result.stderr
+    assert "\x1b" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("example", "fail_on", "status"),
+    [
+        (BAD, "fail", 1),
+        (BAD, "warn", 1),
+        (BAD, "never", 0),
+        (GOOD, "warn", 0),
+    ],
+)
+def test_fail_on_says_from_which_severity_on_the_status_is_1(
+    folder: Path, example: Mapping[str, Any], fail_on: str, status: int
+) -> None:
+    assert run(put(folder, "x.json", example), "--fail-on", fail_on).exit_code == status
+
+
+def test_ignore_and_select_choose_what_counts(folder: Path) -> None:
+    put(folder, "bad.json", BAD)
+    for arguments in (["--ignore", RULE], ["--ignore", "sse,chatstream.*"], ["--select", "sse"]):
+        assert run("bad.json", *arguments).exit_code == 0, arguments
+    assert run("bad.json", "--select", "chatstream").exit_code == 1
+
+
+def test_a_pattern_that_is_no_rule_is_a_usage_error_that_names_the_nearest(folder: Path) -> None:
+    result = run(put(folder, "x.json", GOOD), "--ignore", "chatstream.done-mising")
+    assert result.exit_code == 2
+    assert "(did you mean chatstream.done-missing?)" in result.stderr
+
+
+def test_options_may_list_several_patterns() -> None:
+    assert split(["a, b", "c,"]) == ["a", "b", "c"]
+
+
+def test_output_takes_the_report_and_stdout_stays_empty(folder: Path) -> None:
+    put(folder, "bad.json", BAD)
+    result = run("bad.json", "--output", "report.txt")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert RULE in (folder / "report.txt").read_text()
+
+
+def test_an_output_that_can_not_be_written_is_a_usage_error(folder: Path) -> None:
+    result = run(put(folder, "x.json", GOOD), "--output", "no/folder/report.txt")
+    assert result.exit_code == 2
+    assert "no/folder/report.txt: No such file or directory" in result.stderr
+
+
+def test_quiet_shows_findings_alone(folder: Path) -> None:
+    put(folder, "good.json", GOOD)
+    put(folder, "bad.json", BAD)
+    shown = run("good.json", "bad.json", "--quiet").stdout
+    assert "good.json" not in shown
+    assert RULE in shown
+
+
+def test_an_error_of_our_own_is_one_line_without_the_peers_text_and_exits_with_3(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken:
+        def __init__(self, exchange: object) -> None:
+            raise KeyError("what a peer sent")
+
+    put(folder, "bad.json", BAD)
+    monkeypatch.setattr(module, "Inspector", Broken)
+    result = run("bad.json")
+    assert result.exit_code == 3
+    assert result.stderr.startswith("teeline check: bad.json: internal error: KeyError at ")
+    assert "peer" not in result.stderr
+
+
+def test_nothing_to_check_is_a_usage_error() -> None:
+    assert run().exit_code == 2

@@ -1,0 +1,389 @@
+"""What teeline observes arrives at a collector, exactly once, and a collector's absence costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from teeline.proxy.telemetry.queues import Queueing
+from teeline.proxy.telemetry.sink import TelemetrySink
+from teeline.validators.events import Closed, Found
+from teeline.validators.model import Ended, Exchange, Severity, Side
+from tests.proxy.samples import START, exchange, violation
+from tests.proxy.telemetry.collector import Collector, attributes, collecting
+
+LONG = 60.0
+
+
+@pytest.fixture(name="collector")
+def running_collector() -> Iterator[Collector]:
+    with collecting() as collector:
+        yield collector
+
+
+def run(sink: TelemetrySink | None, use: Callable[[TelemetrySink], Awaitable[None]]) -> None:
+    async def go() -> None:
+        assert sink is not None
+        await sink.start()
+        try:
+            await use(sink)
+        finally:
+            await sink.close()
+            await sink.close()
+
+    asyncio.run(go())
+
+
+def observe(sink: TelemetrySink, *made: Exchange) -> None:
+    for each in made:
+        for found in each.violations:
+            sink.found(Found(each, found))
+        sink.closed(Closed(each))
+
+
+def export(collector: Collector, *made: Exchange, **environ: str) -> None:
+    """Sends exchanges through a sink that the environment set up, to a collector."""
+
+    async def use(sink: TelemetrySink) -> None:
+        observe(sink, *made)
+        await sink.drain(LONG)
+
+    sink = TelemetrySink.from_environment(
+        collector.environ | environ,
+        version="1.2.3",
+        servers={"my-relay": ("relay.example", 443)},
+    )
+    run(sink, use)
+
+
+def test_an_exchange_arrives_as_a_span_with_its_own_ids_and_times(collector: Collector) -> None:
+    made = exchange(trace_id="ab" * 16, span_id="cd" * 8, parent_span_id="ef" * 8)
+    export(collector, made)
+    (span,) = collector.spans
+    assert span.trace_id.hex() == "ab" * 16
+    assert span.span_id.hex() == "cd" * 8
+    assert span.parent_span_id.hex() == "ef" * 8
+    assert span.name == "chat gpt-4o-mini"
+    assert span.kind == span.SPAN_KIND_CLIENT
+    assert span.start_time_unix_nano == round(START * 1e9)
+    assert span.end_time_unix_nano == round((START + 1.5) * 1e9)
+    assert span.status.code == span.status.STATUS_CODE_UNSET
+
+
+def test_a_span_says_all_that_is_known_under_the_conventions_names(collector: Collector) -> None:
+    made = exchange(usage={"prompt_tokens": 9, "prompt_tokens_details.cached_tokens": 4})
+    export(collector, made)
+    assert attributes(collector.spans[0]) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-4o-mini",
+        "gen_ai.request.stream": True,
+        "gen_ai.response.id": "chatcmpl-1",
+        "gen_ai.response.model": "gpt-4o-mini-2024-07-18",
+        "gen_ai.response.finish_reasons": ["stop"],
+        "gen_ai.response.time_to_first_chunk": 0.25,
+        "gen_ai.usage.input_tokens": 9,
+        "gen_ai.usage.cache_read.input_tokens": 4,
+        "openai.api.type": "chat_completions",
+        "http.response.status_code": 200,
+        "server.address": "relay.example",
+        "server.port": 443,
+        "teeline.exchange.id": made.id,
+        "teeline.upstream": "my-relay",
+        "teeline.verdict": "pass",
+        "teeline.client_verdict": "pass",
+        "teeline.violations": 0,
+        "teeline.inspection": "full",
+        "teeline.ended": "complete",
+    }
+
+
+def test_the_resource_says_who_sends(collector: Collector) -> None:
+    export(collector, exchange(), OTEL_RESOURCE_ATTRIBUTES="deployment.environment.name=te%20st")
+    (resource,) = collector.traces[0].resource_spans
+    found = attributes(resource.resource)
+    assert found["service.name"] == "teeline"
+    assert found["service.version"] == "1.2.3"
+    assert found["deployment.environment.name"] == "te st"
+    assert resource.scope_spans[0].scope.name == "teeline"
+    assert resource.scope_spans[0].scope.version == "1.2.3"
+
+
+def test_a_violation_arrives_as_a_log_record_in_its_spans_context(collector: Collector) -> None:
+    made = exchange(violation())
+    export(collector, made)
+    (record,) = collector.records
+    assert record.event_name == "teeline.violation"
+    assert record.trace_id.hex() == made.trace_id
+    assert record.span_id.hex() == made.span_id
+    assert record.flags == 1
+    assert record.time_unix_nano == round((START + 1.5) * 1e9)
+    assert record.body.string_value == "the stream ended without [DONE]"
+    assert (record.severity_number, record.severity_text) == (17, "ERROR")
+    found = attributes(record)
+    assert found["teeline.rule"] == "chatstream.done-missing"
+    assert found["teeline.severity"] == "fail"
+    assert found["teeline.side"] == Side.RESPONSE
+    assert found["teeline.place.unit"] == "event"
+    assert found["teeline.place.index"] == 12
+    assert found["teeline.place.byte"] == 2345
+    assert found["teeline.place.pointer"] == "/choices/0/delta"
+    assert found["teeline.evidence"] == '"finish_reason": "stop"'
+    assert found["teeline.upstream"] == "my-relay"
+    assert found["gen_ai.request.model"] == "gpt-4o-mini"
+
+
+@pytest.mark.parametrize(
+    ("severity", "number"), [(Severity.INFO, 9), (Severity.WARN, 13), (Severity.FAIL, 17)]
+)
+def test_severities_are_those_of_opentelemetry(
+    collector: Collector, severity: Severity, number: int
+) -> None:
+    export(collector, exchange(violation(severity=severity)))
+    assert collector.records[0].severity_number == number
+
+
+def test_violations_are_mirrored_as_span_events_and_fail_nothing(collector: Collector) -> None:
+    export(collector, exchange(violation(), violation("usage.x", Severity.WARN)))
+    (span,) = collector.spans
+    assert [event.name for event in span.events] == ["teeline.violation"] * 2
+    assert attributes(span.events[0])["teeline.rule"] == "chatstream.done-missing"
+    assert attributes(span.events[0])["teeline.message"] == "the stream ended without [DONE]"
+    assert attributes(span)["teeline.violations"] == 2
+    assert attributes(span)["teeline.verdict"] == "fail"
+    assert "error.type" not in attributes(span)
+    assert span.status.code == span.status.STATUS_CODE_UNSET
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"status": 429}, "429"),
+        ({"ended": Ended.UPSTREAM_ABORTED}, "upstream_aborted"),
+        ({"ended": Ended.REFUSED, "status": None}, "refused"),
+        ({"ended": Ended.TIMEOUT}, "timeout"),
+        ({"error_type": "server_error"}, "server_error"),
+        ({"error_type": "any words a relay likes"}, "_OTHER"),
+    ],
+)
+def test_a_failed_operation_is_an_error(
+    collector: Collector, changes: dict[str, Any], error: str
+) -> None:
+    export(collector, exchange(**changes))
+    (span,) = collector.spans
+    assert span.status.code == span.status.STATUS_CODE_ERROR
+    assert attributes(span)["error.type"] == error
+
+
+@pytest.mark.parametrize("ended", [Ended.COMPLETE, Ended.CLIENT_CLOSED, Ended.SHUTDOWN])
+def test_other_ends_are_none(collector: Collector, ended: Ended) -> None:
+    export(collector, exchange(ended=ended))
+    assert "error.type" not in attributes(collector.spans[0])
+
+
+def test_hostile_values_arrive_bounded_and_escaped(collector: Collector) -> None:
+    evil = "\ud800\x1b[31m" + "x" * 5000
+    made = exchange(
+        violation(message=evil, evidence=evil),
+        model=evil,
+        response_model=evil,
+        finish=[evil] * 200,
+        usage={"prompt_tokens": 10**30, evil: 1},
+    )
+    export(collector, made)
+    (span,) = collector.spans
+    assert span.name == "chat"
+    found = attributes(span)
+    assert found["gen_ai.request.model"].startswith("\\ud800\\x1b[31mxxx")
+    assert len(found["gen_ai.request.model"]) == 200
+    assert len(found["gen_ai.response.finish_reasons"]) == 16
+    assert found["gen_ai.usage.input_tokens"] == 2**63 - 1
+    assert len(collector.records[0].body.string_value) == 200
+    assert b"\x1b[31m" not in span.SerializeToString()
+
+
+def test_attribute_limits_of_the_environment_hold(collector: Collector) -> None:
+    export(
+        collector,
+        exchange(*[violation()] * 5, model="m" * 100),
+        OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT="20",
+        OTEL_SPAN_EVENT_COUNT_LIMIT="2",
+    )
+    (span,) = collector.spans
+    assert len(attributes(span)["gen_ai.request.model"]) == 20
+    assert (len(span.events), span.dropped_events_count) == (2, 3)
+
+
+def test_headers_and_compression_come_from_the_environment(collector: Collector) -> None:
+    export(
+        collector,
+        exchange(),
+        OTEL_EXPORTER_OTLP_HEADERS="x-tenant=blue",
+        OTEL_EXPORTER_OTLP_COMPRESSION="gzip",
+    )
+    assert len(collector.spans) == 1
+    assert collector.headers[0]["x-tenant"] == "blue"
+    assert collector.headers[0]["content-encoding"] == "gzip"
+
+
+def test_a_signal_can_be_left_out(collector: Collector) -> None:
+    export(collector, exchange(violation()), OTEL_LOGS_EXPORTER="none")
+    assert (len(collector.spans), len(collector.records)) == (1, 0)
+    export(collector, exchange(violation()), OTEL_TRACES_EXPORTER="none")
+    assert (len(collector.spans), len(collector.records)) == (1, 1)
+
+
+def test_the_sampler_is_honoured_and_sampling_is_no_loss(collector: Collector) -> None:
+    async def use(sink: TelemetrySink) -> None:
+        observe(sink, exchange(violation()))
+        await sink.drain(LONG)
+        assert sink.dropped == {"traces": 0, "logs": 0}
+
+    run(
+        TelemetrySink.from_environment(collector.environ | {"OTEL_TRACES_SAMPLER": "always_off"}),
+        use,
+    )
+    assert collector.spans == []
+    # The violation is told all the same; its flags say that there is no span to look for.
+    assert collector.records[0].flags == 0
+
+
+def test_span_events_can_be_switched_off(collector: Collector) -> None:
+    async def use(sink: TelemetrySink) -> None:
+        observe(sink, exchange(violation()))
+        await sink.drain(LONG)
+
+    run(TelemetrySink.from_environment(collector.environ, span_events=False), use)
+    assert list(collector.spans[0].events) == []
+
+
+def test_many_exchanges_arrive_once_each(collector: Collector) -> None:
+    made = [exchange() for _ in range(1500)]
+    export(collector, *made)
+    assert sorted(span.span_id.hex() for span in collector.spans) == sorted(e.span_id for e in made)
+
+
+def test_a_collector_that_refuses_is_told_of_once_and_counted(
+    collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
+    collector.status = 403
+
+    async def use(sink: TelemetrySink) -> None:
+        for _ in range(3):
+            observe(sink, exchange())
+            await sink.drain(LONG)
+        assert sink.dropped == {"traces": 3, "logs": 0}
+        collector.status = 200
+        observe(sink, exchange())
+        await sink.drain(LONG)
+        assert sink.exported["traces"] == 1
+
+    caplog.set_level(logging.INFO)
+    run(TelemetrySink.from_environment(collector.environ), use)
+    assert caplog.messages == [
+        "telemetry: spans could not be exported (HTTP 403); 1 lost so far; traffic goes on",
+        "telemetry: the collector takes spans again",
+    ]
+
+
+def test_a_dead_collector_never_blocks_or_grows_or_prints(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{reserved.getsockname()[1]}/?key=sk-secret"
+
+        async def use(sink: TelemetrySink) -> None:
+            observe(sink, *[exchange(violation()) for _ in range(500)])
+            with pytest.raises(TimeoutError):
+                await sink.drain(0.01)
+            await sink.close()
+            assert sink.dropped == {"traces": 500, "logs": 500}
+
+        environ = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": url,
+            "OTEL_BSP_MAX_QUEUE_SIZE": "100",
+            "OTEL_BLRP_MAX_QUEUE_SIZE": "100",
+        }
+        run(TelemetrySink.from_environment(environ), use)
+    assert "sk-secret" not in caplog.text
+    assert "Traceback" not in caplog.text
+    assert capfd.readouterr() == ("", "")
+
+
+class Held(InMemorySpanExporter):
+    """A collector that doesn't answer until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+        self.entered = threading.Event()
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.entered.set()
+        self.go.wait()
+        return super().export(spans)
+
+
+def test_what_a_full_queue_refuses_is_counted_exactly() -> None:
+    held = Held()
+
+    async def use(sink: TelemetrySink) -> None:
+        observe(sink, exchange(), exchange())
+        await asyncio.to_thread(held.entered.wait)
+        observe(sink, *[exchange() for _ in range(50)])
+        assert sink.dropped["traces"] == 40
+        held.go.set()
+        await sink.drain(LONG)
+        assert sink.exported["traces"] == 12
+
+    queueing = Queueing(capacity=10, batch=2, delay_ms=LONG * 1000)
+    sink = TelemetrySink(held, None, resource=Resource.get_empty(), span_queueing=queueing)
+    run(sink, use)
+    assert len(held.get_finished_spans()) == 12
+
+
+class Broken(SpanExporter):
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        raise RuntimeError("sk-secret")
+
+
+def test_a_broken_exporter_is_counted_and_never_quoted(caplog: pytest.LogCaptureFixture) -> None:
+    async def use(sink: TelemetrySink) -> None:
+        observe(sink, exchange())
+        await sink.drain(LONG)
+        assert sink.dropped["traces"] == 1
+
+    run(TelemetrySink(Broken(), None, resource=Resource.get_empty()), use)
+    assert caplog.messages == [
+        "telemetry: spans could not be exported (RuntimeError); 1 lost so far; traffic goes on"
+    ]
+
+
+def test_an_exchange_that_can_not_be_told_costs_itself_alone() -> None:
+    memory = InMemorySpanExporter()
+
+    async def use(sink: TelemetrySink) -> None:
+        observe(sink, exchange(), exchange(trace_id="no number"), exchange())
+        await sink.drain(LONG)
+        assert sink.dropped["traces"] == 1
+
+    run(TelemetrySink(memory, None, resource=Resource.get_empty()), use)
+    assert len(memory.get_finished_spans()) == 2
+
+
+def test_closing_is_safe_unstarted() -> None:
+    async def go() -> None:
+        await TelemetrySink(None, None, resource=Resource.get_empty()).close()
+
+    asyncio.run(go())

@@ -1,0 +1,61 @@
+"""The course of an exchange in at most 64 entries: its head, its first reads, what surrounds each
+violation, its last reads.
+
+What belongs here: which reads are worth remembering. A read costs one tuple and one append; the rest
+is done when something is found, and at the end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from teeline.validators.model import TimelineEntry
+
+MAX_ENTRIES = 64
+_FIRST = 8
+_BEFORE = 2
+_AFTER = 2
+_LAST = 4
+
+
+class Timeline:
+    """Collects the entries of one exchange; ``entries`` is in the order of time."""
+
+    __slots__ = ("_due", "_recent", "entries")
+
+    def __init__(self) -> None:
+        self.entries: list[TimelineEntry] = []
+        self._recent: deque[TimelineEntry] = deque(maxlen=_LAST)
+        self._due = _FIRST  # reads that are kept as they come
+
+    def mark(self, at: float, kind: str, index: int = 0, size: int = 0) -> None:
+        """Something that is no read: a head, an end."""
+        self._keep(TimelineEntry(at, kind, index, size))
+
+    def read(self, at: float, index: int, size: int) -> None:
+        """A read of the answer's body; ``index`` is the number of its last event."""
+        entry = TimelineEntry(at, "read", index, size)
+        if self._due > 0:
+            self._due -= 1
+            self._keep(entry)
+        else:
+            self._recent.append(entry)
+
+    def violation(self, at: float, index: int) -> None:
+        """A breach showed with the read before: what came just before it, and what comes next."""
+        for entry in list(self._recent)[-_BEFORE - 1 :]:
+            self._keep(entry)
+        self._recent.clear()
+        self._keep(TimelineEntry(at, "violation", index, 0))
+        self._due = max(self._due, _AFTER)
+
+    def end(self, at: float, kind: str) -> None:
+        """The end with the last reads before it, for which there is always room."""
+        room = MAX_ENTRIES - len(self._recent) - 1
+        del self.entries[room:]
+        self.entries += (*self._recent, TimelineEntry(at, kind, 0, 0))
+        self._recent.clear()
+
+    def _keep(self, entry: TimelineEntry) -> None:
+        if len(self.entries) < MAX_ENTRIES:
+            self.entries.append(entry)
