@@ -29,7 +29,7 @@ def check_item(
     """Checks one output item; the call for the client that it is, None for everything else.
 
     ``final``: nothing more of it comes, as in ``response.output_item.done`` or in a response that is over;
-    otherwise it owes its type, its id and its status only. ``cut``: its response was ended by a limit.
+    otherwise it owes its type, its id and its status only. ``cut``: its response ended before its time.
     ``arguments`` false: those of a call were checked before.
     """
     if not isinstance(item, dict):

@@ -28,6 +28,7 @@ from teeline.validators.fields.table import walk
 from teeline.validators.fields.usage import RESPONSES_USAGE
 
 _RUNNING = frozenset({"queued", "in_progress"})
+_CUT_SHORT = frozenset({"incomplete", "failed", "cancelled"})
 _OUTPUT = frozenset({"output"})
 _ALL = frozenset[str]()
 _ANSWERING = frozenset({"message", "reasoning"})
@@ -167,7 +168,7 @@ def _items(
             item,
             f"{pointer}/output/{n}",
             final=not running,
-            cut=status == "incomplete",
+            cut=isinstance(status, str) and status in _CUT_SHORT,
             arguments=not checked,
         )
         if call is not None:

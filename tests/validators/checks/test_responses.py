@@ -222,6 +222,15 @@ def test_two_calls_may_not_share_the_id_of_their_result() -> None:
     }
 
 
+@pytest.mark.parametrize("status", ["incomplete", "failed", "cancelled"])
+def test_arguments_may_be_unfinished_where_the_response_is(status: str) -> None:
+    call = {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": '{"a":'}
+    ctx = in_event(final=True, streamed=None, output=[call], status=status)
+    assert {r for r in (v.rule.id for v in ctx.exchange.violations) if r.startswith("tools.")} == {
+        "tools.args-truncated"
+    }
+
+
 def test_calls_of_a_program_are_not_the_models_own() -> None:
     asked = {"/parallel_tool_calls": "false"}
     several = {"/output/1": CALL % ("call_a2", "")}
