@@ -261,7 +261,7 @@ class Tee:
         exchange = self.exchange
         exchange.method = head.method
         exchange.path = path_of(head.target)
-        exchange.operation = operation_of(head.method, head.target)
+        exchange.operation = operation_of(head.method, head.target).reported
         exchange.timing.start = at
         self._opened = True
         self._observers.sinks.emit((Opened(exchange),))

@@ -23,7 +23,7 @@ from teeline.validators.events import (
 )
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange, Unit
-from teeline.validators.operation import Operation, operation_of, path_of
+from teeline.validators.operation import Operation, asks_in_body, is_beta, operation_of, path_of
 from teeline.validators.timeline import Timeline
 from teeline.validators.wire.content import ContentDecoder, ContentFault, codings_of
 from teeline.validators.wire.json import decode
@@ -64,20 +64,23 @@ class Inspector:
         exchange = self.exchange
         operation = operation_of(head.method, head.target)
         self._ctx.operation = operation
+        self._ctx.beta = is_beta(head.target)
         self._ctx.request_headers = head.headers
         self._ctx.report.at = at
         exchange.method = head.method
         exchange.path = path_of(head.target)
-        exchange.operation = operation.value
+        exchange.operation = operation.reported
         exchange.timing.start = at
         self._timeline.mark(at, "request")
         self._request_decoder = _decoder(codings_of(head.headers), self._limits)
+        if not asks_in_body(head.method, head.target):
+            self._request = None
         return (Opened(exchange),)
 
     def request_body(self, data: bytes, at: float) -> Sequence[Output]:
         """A piece of the request's body, after transfer decoding."""
         self.exchange.request_bytes += len(data)
-        if self._request is not None and self._ctx.operation is not Operation.OTHER:
+        if self._request is not None:
             self._request.append(
                 self._request_decoder.feed(data) if self._request_decoder else data
             )
@@ -88,7 +91,7 @@ class Inspector:
 
     def request_end(self, at: float) -> Sequence[Output]:
         """The whole request was read; until then rules that need its fields are off (P7)."""
-        if self._request is None or self._ctx.operation is Operation.OTHER:
+        if self._request is None:
             return _NOTHING
         if self._request_decoder is not None:
             self._request.append(self._request_decoder.finish())
@@ -219,7 +222,7 @@ class Inspector:
         """An answer that has no body by its status, where JSON was due."""
         if self.exchange.status not in _BODILESS:
             return False
-        due = self._ctx.operation is not Operation.OTHER and self.exchange.status == 204
+        due = self._ctx.body_due and self.exchange.status == 204
         if due and ended is Ended.COMPLETE:
             self._ctx.report.place(Unit.HEAD)
             self._ctx.report("http.body-empty", detail=f"status {self.exchange.status}")

@@ -24,8 +24,12 @@ def answer_schema_checks(
 
 def _result(check: SchemaCheck) -> SchemaResult:
     validator = jsonschema.Draft202012Validator(check.schema, registry=referencing.Registry())
-    errors = tuple(
-        SchemaError("".join(f"/{part}" for part in error.absolute_path), str(error.validator))
-        for error in validator.iter_errors(check.document)
-    )
+    try:
+        validator.check_schema(check.schema)
+        errors = tuple(
+            SchemaError("".join(f"/{part}" for part in error.absolute_path), str(error.validator))
+            for error in validator.iter_errors(check.document)
+        )
+    except Exception:  # noqa: BLE001  a schema of a hostile request, as for the pool
+        return SchemaResult(unchecked="bad-schema")
     return SchemaResult(errors)

@@ -26,6 +26,7 @@ class Context:
     __slots__ = (
         "_given",
         "_tickets",
+        "beta",
         "exchange",
         "limits",
         "operation",
@@ -38,6 +39,7 @@ class Context:
     def __init__(self, exchange: Exchange, operation: Operation, limits: Limits) -> None:
         self.exchange = exchange
         self.operation = operation
+        self.beta = False
         self.limits = limits
         self.report = Reporter(exchange)
         self.request: RequestFacts = UNKNOWN_REQUEST
@@ -50,6 +52,11 @@ class Context:
         """The first value of a field of the answer, empty where there is none."""
         values = field_values(self.response.headers, name)
         return values[0] if values else ""
+
+    @property
+    def body_due(self) -> bool:
+        """Whether a 2xx answer to this request must have a body that is checked."""
+        return self.operation is not Operation.OTHER and self.exchange.method != "DELETE"
 
     @property
     def headers_known(self) -> bool:

@@ -1,7 +1,7 @@
-"""The answer of a chat against what its request asked for, calls apart (tools.py).
+"""An answer against what its request asked for, calls apart (tools.py).
 
-What belongs here: relations that stream and non-stream answers share. All of it is off where the request
-was not fully read (P7).
+What belongs here: relations that answers of several operations share, streamed or not. All of it is off
+where the request was not fully read (P7).
 """
 
 from __future__ import annotations
@@ -53,18 +53,23 @@ def check_choice_count(ctx: Context, count: int, pointer: str = "/choices") -> N
 
 
 def check_tokens(ctx: Context, completion: int, finish: list[str], pointer: str) -> None:
-    """Generated tokens against the requested limit."""
+    """Generated tokens of a chat answer against the requested limit, which holds for each choice."""
     limit = ctx.request.integer("max_completion_tokens") or ctx.request.integer("max_tokens")
+    cut = finish == ["length"]
+    check_limit(ctx, limit, completion, pointer, cut=cut, times=max(ctx.request.choices, 1))
+
+
+def check_limit(
+    ctx: Context, limit: int | None, generated: int, pointer: str, *, cut: bool, times: int = 1
+) -> None:
+    """Generated tokens against a limit that may be None; ``cut``: the answer says that it ended there."""
     if limit is None:
         return
-    if completion > limit * max(ctx.request.choices, 1):
-        ctx.report(
-            "cross.max-tokens-exceeded", pointer, detail=f"limit {limit}, generated {completion}"
-        )
-    elif finish == ["length"] and completion < limit // 2:
-        ctx.report(
-            "cross.length-without-limit", pointer, detail=f"limit {limit}, generated {completion}"
-        )
+    detail = f"limit {limit}, generated {generated}"
+    if generated > limit * times:
+        ctx.report("cross.max-tokens-exceeded", pointer, detail=detail)
+    elif cut and generated < limit // 2:
+        ctx.report("cross.length-without-limit", pointer, detail=detail)
 
 
 def holds_logprobs(value: Any) -> bool:

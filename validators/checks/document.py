@@ -9,7 +9,7 @@ from teeline.validators.checks.chat import check_chat, note_error
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.errors import check_error_body
 from teeline.validators.checks.http import media_type
-from teeline.validators.checks.responses import check_response
+from teeline.validators.checks.responses import check_light, check_response
 from teeline.validators.model import Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFaultKind, decode
@@ -41,6 +41,8 @@ def report_faults(
 
 def check_document(ctx: Context, body: bytes) -> None:
     """Checks the body of a 2xx answer that is no event stream."""
+    if not body and not ctx.body_due:
+        return
     ctx.report.place(Unit.BODY)
     document = decode(body, ctx.limits.depth)
     if _is_html(body, document):
@@ -66,6 +68,8 @@ def _check_value(ctx: Context, value: Any) -> None:
             check_chat(ctx, value)
         case Operation.RESPONSES:
             check_response(ctx, value)
+        case Operation.RESPONSES_LIGHT:
+            check_light(ctx, value)
         case _:
             if isinstance(value, dict) and value.get("error"):
                 note_error(ctx, value)

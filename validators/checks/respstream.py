@@ -11,8 +11,9 @@ from typing import Any
 
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.errors import check_error_object
+from teeline.validators.checks.items import check_item
 from teeline.validators.checks.respitems import IDENTITY, StreamedItem
-from teeline.validators.checks.responses import check_response
+from teeline.validators.checks.responses import check_response_object
 from teeline.validators.evidence import ABSENT
 from teeline.validators.fields.respevents import (
     DELTA_EVENTS,
@@ -53,6 +54,7 @@ class ResponsesStream:
         self._lost = False
         self._keyless = False  # an item could not be told from the others
         self._done = 0
+        self._checked = 0  # items whose members were checked when they were done
 
     @property
     def ended(self) -> bool:
@@ -193,7 +195,9 @@ class ResponsesStream:
             report("respstream.status-contradicts-event", "/response/status", status, words=True)
         if kind in TERMINAL:
             self._terminated(kind, response)
-        elif response.get("output"):
+            return
+        check_response_object(self._ctx, response, "/response", final=False)
+        if response.get("output"):
             report("respstream.initial-output-not-empty", "/response/output", response["output"])
 
     def _identity(self, response: Mapping[str, Any]) -> None:
@@ -230,12 +234,13 @@ class ResponsesStream:
             elif index != self._last_index + 1 and not self._resumed:
                 report("respstream.output-index-gap", "/output_index", index)
             self._last_index = max(self._last_index, index)
-            added = self._open(index, item, announced=True)
-            added.added(item)
+            self._open(index, item, announced=True).added(item)
             return
         if known is None:
             known = self._unannounced(index, item)
         known.finish(item)
+        self._checked += 1
+        check_item(self._ctx, item, "/item", final=True)
 
     def _unreadable_item(self, index: int) -> None:
         """The item's end came, if without the item."""
@@ -296,7 +301,7 @@ class ResponsesStream:
             )
         elif kind != "response.failed" and not (self._resumed or self._lost or self._keyless):
             self._final_output(output)
-        check_response(self._ctx, response, "/response")
+        check_response_object(self._ctx, response, "/response", final=True, streamed=self._checked)
         self._silence(kind, output)
 
     def _unfinished(self) -> None:
