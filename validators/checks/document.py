@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from teeline.validators.checks.chat import check_chat, note_error
@@ -57,18 +57,19 @@ def check_document(ctx: Context, body: bytes) -> None:
             "http.json-content-type",
             detail=f"content-type {kind[:64]!r}" if kind else "no content-type",
         )
-    _check_value(ctx, document.value)
+    DOCUMENT_CHECKS.get(ctx.operation, _note_errors)(ctx, document.value)
 
 
-def _check_value(ctx: Context, value: Any) -> None:
-    match ctx.operation:
-        case Operation.CHAT:
-            check_chat(ctx, value)
-        case Operation.RESPONSES:
-            check_response(ctx, value)
-        case _:
-            if isinstance(value, dict) and value.get("error"):
-                note_error(ctx, value)
+DOCUMENT_CHECKS: Mapping[Operation, Callable[[Context, Any], None]] = {
+    Operation.CHAT: check_chat,
+    Operation.RESPONSES: check_response,
+}
+"""Who checks the document of an operation's answer; of others only an error is looked for."""
+
+
+def _note_errors(ctx: Context, value: Any) -> None:
+    if isinstance(value, dict) and value.get("error"):
+        note_error(ctx, value)
 
 
 def _is_json(kind: str) -> bool:
