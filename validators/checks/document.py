@@ -9,6 +9,7 @@ from teeline.validators.checks.chat import check_chat, note_error
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.errors import check_error_body
 from teeline.validators.checks.http import media_type
+from teeline.validators.checks.models import check_models
 from teeline.validators.checks.responses import check_response
 from teeline.validators.model import Unit
 from teeline.validators.operation import Operation
@@ -62,6 +63,7 @@ def check_document(ctx: Context, body: bytes) -> None:
 
 DOCUMENT_CHECKS: Mapping[Operation, Callable[[Context, Any], None]] = {
     Operation.CHAT: check_chat,
+    Operation.MODELS: check_models,
     Operation.RESPONSES: check_response,
 }
 """Who checks the document of an operation's answer; of others only an error is looked for."""
