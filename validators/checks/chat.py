@@ -35,7 +35,7 @@ def check_chat(ctx: Context, value: Any) -> None:
     made = value.get("id")
     if isinstance(made, str) and made and not made.startswith("chatcmpl-"):
         ctx.report("chat.id-prefix", "/id", made)
-    _facts(ctx, value)
+    note_answer(ctx, value)
     choices = _listed(ctx, value.get("choices"))
     read = [_Choice(ctx, choice, f"/choices/{n}") for n, choice in enumerate(choices)]
     answered = any(choice.answered for choice in read)
@@ -55,7 +55,8 @@ def note_error(ctx: Context, value: Mapping[str, Any]) -> None:
     ctx.exchange.error_type = kind if isinstance(kind, str) and 0 < len(kind) <= 64 else "error"
 
 
-def _facts(ctx: Context, value: Mapping[str, Any]) -> None:
+def note_answer(ctx: Context, value: Mapping[str, Any]) -> None:
+    """Keeps the id and the model of an answer for the exchange's facts."""
     exchange = ctx.exchange
     for name, slot in (("id", "response_id"), ("model", "response_model")):
         text = value.get(name)

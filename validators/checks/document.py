@@ -7,6 +7,7 @@ from typing import Any
 
 from teeline.validators.checks.chat import check_chat, note_error
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.embeddings import check_embeddings
 from teeline.validators.checks.errors import check_error_body
 from teeline.validators.checks.http import media_type
 from teeline.validators.checks.models import check_models
@@ -63,6 +64,7 @@ def check_document(ctx: Context, body: bytes) -> None:
 
 DOCUMENT_CHECKS: Mapping[Operation, Callable[[Context, Any], None]] = {
     Operation.CHAT: check_chat,
+    Operation.EMBEDDINGS: check_embeddings,
     Operation.MODELS: check_models,
     Operation.RESPONSES: check_response,
 }
