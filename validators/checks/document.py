@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from teeline.validators.checks.chat import check_chat, note_error
+from teeline.validators.checks.completions import check_completion
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.embeddings import check_embeddings
 from teeline.validators.checks.errors import check_error_body
@@ -64,6 +65,7 @@ def check_document(ctx: Context, body: bytes) -> None:
 
 DOCUMENT_CHECKS: Mapping[Operation, Callable[[Context, Any], None]] = {
     Operation.CHAT: check_chat,
+    Operation.COMPLETIONS: check_completion,
     Operation.EMBEDDINGS: check_embeddings,
     Operation.MODELS: check_models,
     Operation.RESPONSES: check_response,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from teeline.validators.checks.chatstream import ChatStream
+from teeline.validators.checks.completionstream import CompletionStream
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import report_faults
 from teeline.validators.checks.http import media_type
@@ -98,6 +99,12 @@ STREAM_KINDS: Mapping[Operation, StreamKind] = {
         empty="chatstream.no-chunks",
         done_malformed="chatstream.done-malformed",
         done_suffix="chatstream.done-suffix",
+    ),
+    Operation.COMPLETIONS: StreamKind(
+        CompletionStream,
+        empty="completions.no-chunks",
+        done_malformed="completions.done-malformed",
+        done_suffix="completions.done-suffix",
     ),
 }
 OTHER_KIND = StreamKind(OtherStream)
