@@ -8,6 +8,7 @@ from typing import Any
 from teeline.validators.checks import cross
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.shapes import CHAT_SHAPES, shape_of
+from teeline.validators.checks.structured import check_answer
 from teeline.validators.checks.tools import check_calls, check_finish, message_calls
 from teeline.validators.checks.usage import check_usage, check_zeros
 from teeline.validators.evidence import ABSENT
@@ -151,6 +152,14 @@ class _Choice:
         self._calls(message, pointer)
         if isinstance(content, str):
             self._text(content, f"{pointer}/content")
+        check_answer(
+            ctx,
+            content,
+            f"{pointer}/content",
+            finish=self.finish,
+            refused=bool(message.get("refusal")),
+            called=bool(message.get("tool_calls") or message.get("function_call")),
+        )
 
     def _calls(self, message: Mapping[str, Any], pointer: str) -> None:
         ctx = self._ctx

@@ -10,6 +10,7 @@ from typing import Any
 
 from teeline.validators.checks.chat import note_error
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.structured import check_response_format
 from teeline.validators.checks.tools import Call, against_request, check_arguments
 from teeline.validators.checks.usage import check_usage, check_zeros
 from teeline.validators.evidence import ABSENT
@@ -39,6 +40,7 @@ def check_response(ctx: Context, value: Any, pointer: str = "") -> None:
         and (call := _item(ctx, item, f"{pointer}/output/{n}", cut=cut)) is not None
     ]
     against_request(ctx, calls)
+    check_response_format(ctx, value, pointer)
     if status == "completed":
         _usage(ctx, value.get("usage"), f"{pointer}/usage", answered=bool(items))
 
