@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from teeline.validators.checks.answer import AnswerBody
 from teeline.validators.checks.context import Context, field_values
 from teeline.validators.checks.http import check_codings, check_head
+from teeline.validators.checks.models import check_listed
 from teeline.validators.checks.request import facts_of
 from teeline.validators.events import (
     Closed,
@@ -41,13 +42,20 @@ class Inspector:
 
     Order of calls: request_head, then request_body and request_end, response_head and response_body as
     the wire has them, then end. Times are Unix seconds that never step back within an exchange.
+
+    ``listed_models`` is what a client with the same key last saw this upstream list, None for unknown.
     """
 
-    def __init__(self, exchange: Exchange, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        limits: Limits = DEFAULT_LIMITS,
+        listed_models: frozenset[str] | None = None,
+    ) -> None:
         self.exchange = exchange
         self.pending = 0
         self._limits = limits
-        self._ctx = Context(exchange, Operation.OTHER, limits)
+        self._ctx = Context(exchange, Operation.OTHER, limits, listed_models)
         self._request: list[bytes] | None = []
         self._request_decoder: ContentDecoder | None = None
         self._decoder: ContentDecoder | None = None
@@ -161,6 +169,7 @@ class Inspector:
         exchange.timing.end = at
         if self._body is not None and exchange.status is not None:
             self._finish_body(self._body, ended)
+            check_listed(ctx)
         self._body = None
         outputs = self._drain(at)
         self._timeline.end(at, ended.value)

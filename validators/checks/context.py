@@ -29,6 +29,7 @@ class Context:
         "beta",
         "exchange",
         "limits",
+        "listed_models",
         "operation",
         "report",
         "request",
@@ -36,11 +37,18 @@ class Context:
         "response",
     )
 
-    def __init__(self, exchange: Exchange, operation: Operation, limits: Limits) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        operation: Operation,
+        limits: Limits,
+        listed_models: frozenset[str] | None = None,
+    ) -> None:
         self.exchange = exchange
         self.operation = operation
         self.beta = False
         self.limits = limits
+        self.listed_models = listed_models
         self.report = Reporter(exchange)
         self.request: RequestFacts = UNKNOWN_REQUEST
         self.request_headers: Headers = ()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from teeline.validators.checks.chatstream import ChatStream
+from teeline.validators.checks.completionstream import CompletionStream
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import report_faults
 from teeline.validators.checks.http import media_type
@@ -78,10 +79,32 @@ class OtherStream:
         """No rule about the end."""
 
 
-_PROTOCOLS: Mapping[Operation, Callable[[Context], EventProtocol]] = {
-    Operation.CHAT: ChatStream,
-    Operation.RESPONSES: ResponsesStream,
+class StreamKind(NamedTuple):
+    """How an operation streams. ``done_malformed`` is empty where ``[DONE]`` is no part of it."""
+
+    protocol: Callable[[Context], EventProtocol]
+    empty: str = ""
+    """The rule of a body without any event."""
+    done_malformed: str = ""
+    done_suffix: str = ""
+
+
+STREAM_KINDS: Mapping[Operation, StreamKind] = {
+    Operation.CHAT: StreamKind(
+        ChatStream,
+        empty="chatstream.no-chunks",
+        done_malformed="chatstream.done-malformed",
+        done_suffix="chatstream.done-suffix",
+    ),
+    Operation.COMPLETIONS: StreamKind(
+        CompletionStream,
+        empty="completions.no-chunks",
+        done_malformed="completions.done-malformed",
+        done_suffix="completions.done-suffix",
+    ),
+    Operation.RESPONSES: StreamKind(ResponsesStream, empty="respstream.terminal-missing"),
 }
+OTHER_KIND = StreamKind(OtherStream)
 
 
 class EventStream:
@@ -90,8 +113,8 @@ class EventStream:
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._reader = SseReader(ctx.limits)
-        self._chat = ctx.operation is Operation.CHAT
-        self._protocol = _PROTOCOLS.get(ctx.operation, OtherStream)(ctx)
+        self._kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
+        self._protocol = self._kind.protocol(ctx)
         self._events = 0
         self._head()
 
@@ -157,7 +180,7 @@ class EventStream:
 
     def _data(self, data: bytes, event: Event) -> None:
         report = self._ctx.report
-        if self._chat and self._is_done(data):
+        if self._is_done(data):
             return
         if data.startswith(DONE):
             self._protocol.done()
@@ -174,7 +197,7 @@ class EventStream:
 
     def _is_done(self, data: bytes) -> bool:
         """Whether the data is ``[DONE]`` or meant to be; reports the spelling."""
-        spelling = _spelling(data)
+        spelling = _spelling(data, self._kind)
         if spelling is None:
             return False
         if spelling:
@@ -247,7 +270,7 @@ class EventStream:
             return broken
         data = b"\n".join(tail.data)
         event = Event(tail.byte, tail.data, tail.name, (), True, False)
-        if self._chat and _spelling(data) == "":
+        if _spelling(data, self._kind) == "":
             self._is_done(data)
             if not cut:
                 report("sse.done-unterminated", detail="no blank line behind [DONE]")
@@ -271,14 +294,16 @@ class EventStream:
 _DONE_LIKE = re.compile(rb'\s*"?\[done\]"?\s*\Z|\s*\{\s*"done"\s*:\s*true\s*\}\s*\Z', re.I)
 
 
-def _spelling(data: bytes) -> str | None:
+def _spelling(data: bytes, kind: StreamKind) -> str | None:
     """None: not a terminator; empty: the right one; else the rule that its spelling breaks."""
+    if not kind.done_malformed:
+        return None
     if data == DONE:
         return ""
     if data.startswith(DONE):
-        return "chatstream.done-suffix"
+        return kind.done_suffix
     if len(data) <= 32 and _DONE_LIKE.match(data):
-        return "chatstream.done-malformed"
+        return kind.done_malformed
     return None
 
 
