@@ -16,7 +16,7 @@ from typing import Any, Final
 import click
 
 from teeline.proxy.console import wants_color
-from teeline.proxy.probe import plan
+from teeline.proxy.probe import plan, recording
 from teeline.proxy.probe.client import DEFAULT_TIMEOUT, OpenAIClient
 from teeline.proxy.probe.judge import Judge
 from teeline.proxy.probe.outcome import CheckOutcome, passes
@@ -34,6 +34,7 @@ from teeline.proxy.reports.model import Style
 from teeline.proxy.reports.text import terminal_width
 from teeline.proxy.schemapool import SchemaPool
 from teeline.proxy.text import printable
+from teeline.validators import baseline
 from teeline.validators.detectors.model import ProbeSet
 from teeline.validators.model import Severity
 
@@ -152,6 +153,9 @@ def _field_name(name: str) -> str:
 )
 @click.option("--embedding-model", metavar="M", help="The model of the embeddings probes.")
 @click.option(
+    "--baseline", "compared_with", metavar="FILE", help="Say how the answers differ from these."
+)
+@click.option(
     "--format", "form", type=click.Choice(sorted(RENDERERS)), default="text", show_default=True
 )
 @click.option("--output", metavar="FILE", help="Write the report there instead of to stdout.")
@@ -182,6 +186,7 @@ def command(**options: Any) -> None:
     """
     target = target_of(options, os.environ)
     settings = settings_of(options)
+    recorded = load(options["compared_with"]) if options["compared_with"] else None
     if not options["quiet"]:
         expected = plan.estimate(settings)
         click.echo(
@@ -190,6 +195,9 @@ def command(**options: Any) -> None:
             err=True,
         )
     outcome = run(target, settings, options)
+    if recorded is not None:
+        found = baseline.compare(recorded, recording.record(outcome, settings.protocol))
+        outcome.differences = baseline.told(found.changed)
     _report(outcome, options)
     severity = None if options["fail_on"] == "never" else Severity.parse(options["fail_on"])
     sys.exit(0 if passes(outcome, options["fail_under"], severity) else BELOW)
@@ -245,6 +253,18 @@ def told_on_stderr() -> Progress:
             click.echo(f"\r\x1b[K{done}/{total} {name}{end}", nl=False, err=True)
 
     return tell
+
+
+def load(path: str) -> dict[str, Any]:
+    """A baseline of a file; raises UsageError."""
+    shown = printable(path, 4096)
+    try:
+        with Path(path).open("rb") as file:
+            return baseline.loads(file.read(baseline.MAX_BYTES + 1))
+    except OSError as error:
+        raise click.UsageError(f"{shown}: {error.strerror}") from None
+    except baseline.BaselineError as error:
+        raise click.UsageError(f"{shown}: {error}") from None
 
 
 def _report(outcome: CheckOutcome, options: Mapping[str, Any]) -> None:

@@ -69,6 +69,8 @@ class CheckOutcome:
     unsupported: frozenset[ProtocolFamily] = frozenset()
     results: list[ProbeResult] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    differences: list[str] | None = None
+    """How the answers differ from a baseline, in words; None where there is none to compare with."""
     requests: int = 0
     waited: float = 0.0
     waits: int = 0

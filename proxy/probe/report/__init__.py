@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from teeline.proxy.probe.outcome import CheckOutcome
-from teeline.proxy.probe.report import text
+from teeline.proxy.probe.report import html, json, junit, markdown, sarif, text
 from teeline.proxy.reports.model import Style
 
 
@@ -18,4 +18,9 @@ class Renderer(Protocol):
 
 RENDERERS: Final[Mapping[str, Renderer]] = {
     "text": text.render,
+    "json": json.render,
+    "junit": junit.render,
+    "sarif": sarif.render,
+    "markdown": markdown.render,
+    "html": html.render,
 }

@@ -38,7 +38,6 @@ _BANDS: Final = {
     Band.FAILED: "bold red",
 }
 _INDENT: Final = 4
-_DETAIL: Final = 6
 
 
 def render(outcome: CheckOutcome, style: Style) -> str:
@@ -137,6 +136,11 @@ def _finding(told: Told, explain: bool, width: int) -> Iterator[Text]:
 
 
 def _foot(outcome: CheckOutcome, style: Style) -> Iterator[Text]:
+    if outcome.differences is not None:
+        yield Text(f"{len(outcome.differences)} differences from the baseline", "bold")
+        for line in outcome.differences:
+            yield Text("    " + printable(line, 600))
+        yield Text()
     for line in streaming_words(outcome):
         yield Text(line, "dim")
     for note in outcome.notes:
