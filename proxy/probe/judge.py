@@ -13,7 +13,12 @@ from teeline.proxy.probe.client import RawResponse
 from teeline.proxy.schemapool import SchemaPool
 from teeline.validators.detectors.costs import SEVERITIES, envelope_of, unusable
 from teeline.validators.detectors.model import Probe
-from teeline.validators.detectors.observations import Answer, Observation, observe
+from teeline.validators.detectors.observations import (
+    Answer,
+    Observation,
+    is_event_of,
+    observe,
+)
 from teeline.validators.events import Closed, Output, RequestHead, SchemaCheck
 from teeline.validators.inspector import Inspector
 from teeline.validators.model import Exchange, Place, Side, Unit, Violation
@@ -66,21 +71,34 @@ def _fed(inspector: Inspector, response: RawResponse) -> list[Output]:
     return outputs
 
 
-def is_usable(probe: Probe, exchange: Exchange) -> bool:
+def is_usable(probe: Probe, exchange: Exchange, response: RawResponse) -> bool:
     """Whether the answer is one of its protocol, so that more can be said of it."""
-    return not any(unusable(v.rule, v.severity, probe) for v in exchange.violations)
+    return not _ruled_out(probe, exchange) and not _is_foreign(probe, exchange, response)
+
+
+def _ruled_out(probe: Probe, exchange: Exchange) -> bool:
+    return any(unusable(v.rule, v.severity, probe) for v in exchange.violations)
+
+
+def _is_foreign(probe: Probe, exchange: Exchange, response: RawResponse) -> bool:
+    """Whether a stream has events, and none of them is of its protocol.
+
+    Servers may send events of their own, so that no single one of them is a fault.
+    """
+    if probe.family is None or not exchange.events or exchange.error_type is not None:
+        return False
+    documents = (event.json for event in response.events())
+    return not any(is_event_of(probe.family, document) for document in documents)
 
 
 def observed(probe: Probe, exchange: Exchange, response: RawResponse) -> list[Violation]:
     """What the probe's own question found, as violations beside those of the rules."""
-    usable = is_usable(probe, exchange)
-    if not usable and probe.detector == envelope_of(probe):
+    if _ruled_out(probe, exchange) and probe.detector == envelope_of(probe):
         return []  # the rule that says what came instead has said it all
-    stream = exchange.events > 0
     answer = Answer(
         status=response.status_code,
-        document=None if stream else response.json,
-        usable=usable,
+        document=None if exchange.events else response.json,
+        usable=is_usable(probe, exchange, response),
         error=exchange.error_type,
         ended=response.ended,
         events=exchange.events,

@@ -159,7 +159,7 @@ class Runner:
             return None
         exchange = await self._judge.exchange(response)
         found = [*_judged(probe, exchange.violations), *observed(probe, exchange, response)]
-        usable = 200 <= response.status_code < 300 and is_usable(probe, exchange)
+        usable = 200 <= response.status_code < 300 and is_usable(probe, exchange, response)
         return ProbeResult(probe, response, exchange, found, usable)
 
     async def _response(self, probe: Probe) -> RawResponse | None:

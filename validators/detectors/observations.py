@@ -274,3 +274,13 @@ def has_call(document: Any) -> bool:
     if any(item.get("type") == "function_call" for item in _objects(document, "output")):
         return True
     return any(m.get("tool_calls") or m.get("function_call") for m in _messages(document))
+
+
+def is_event_of(family: ProtocolFamily, document: Any) -> bool:
+    """Whether an event's document is one of this protocol's."""
+    if not isinstance(document, dict):
+        return False
+    kind = document.get("type")
+    if family is ProtocolFamily.RESPONSES:
+        return isinstance(kind, str) and kind.startswith("response.")
+    return "choices" in document

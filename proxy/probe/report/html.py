@@ -28,7 +28,8 @@ from teeline.validators.scoring import DetectorScore
 _STYLE: Final = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1f24}
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin:2rem 0 .5rem}
-table{border-collapse:collapse;width:100%}td,th{padding:.3rem .6rem;border-bottom:1px solid #d8dee4;text-align:left}
+table{border-collapse:collapse;width:100%}
+td,th{padding:.3rem .6rem;border-bottom:1px solid #d8dee4;text-align:left}
 td.n,th.n{text-align:right}
 .total{font-size:2rem;font-weight:700}.fail,.failed{color:#b3261e}.warn,.marginal{color:#8a5a00}
 .pass,.passed,.excellent{color:#1a6b2f}.info,.skip{color:#57606a}

@@ -83,10 +83,10 @@ def _finding(told: Told) -> Iterator[str]:
     share = f", {share_words(told.share)}" if told.share is not None else ""
     cost = f", -{told.points}" if told.points else ""
     yield f"\n## {told.severity.word}: `{told.rule.id}`"
-    yield f"\n{told.detector}{cost}{share}. {text(told.rule.summary)}\n"
+    yield f"\n{told.detector}{cost}{share}. {told.rule.summary}\n"
     yield f"- where: {text(told.place)}"
     if told.evidence:
         yield f"- seen: {code(told.evidence)}"
-    yield f"- why: {text(told.rule.why)}"
-    yield f"- fix: {text(told.rule.fix)}"
+    yield f"- why: {told.rule.why}"
+    yield f"- fix: {told.rule.fix}"
     yield f"- again: {code(told.curl)}"
