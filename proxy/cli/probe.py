@@ -37,6 +37,7 @@ from teeline.proxy.text import printable
 from teeline.validators import baseline
 from teeline.validators.detectors.model import ProbeSet
 from teeline.validators.model import Severity
+from teeline.validators.policy import UnknownRuleError
 
 BELOW: Final = 1
 CANT_CHECK: Final = 3
@@ -222,6 +223,8 @@ def run(target: Target, settings: Settings, options: Mapping[str, Any]) -> Check
     progress = None if options["quiet"] else told_on_stderr()
     try:
         return asyncio.run(_run(target, settings, options, progress))
+    except UnknownRuleError as error:
+        raise click.UsageError(f"no rule or family is called {printable(str(error))!r}") from None
     except CantCheckError as error:
         click.echo(f"teeline: {printable(str(error), 600)}", err=True)
         sys.exit(CANT_CHECK)

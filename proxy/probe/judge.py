@@ -14,6 +14,7 @@ from teeline.proxy.schemapool import SchemaPool
 from teeline.validators.detectors.costs import SEVERITIES, envelope_of, unusable
 from teeline.validators.detectors.model import Probe
 from teeline.validators.detectors.observations import (
+    PROBE_RULES,
     Answer,
     Observation,
     is_event_of,
@@ -28,13 +29,17 @@ from teeline.validators.rules import register
 
 
 class Judge:
-    """Judges answers one by one; keeps the list of models from one to the next."""
+    """Judges answers one by one; keeps the list of models from one to the next.
+
+    ``select`` and ``ignore`` are patterns of rules as policies take them; UnknownRuleError for others.
+    """
 
     def __init__(
         self, pool: SchemaPool, select: Sequence[str] = (), ignore: Sequence[str] = ()
     ) -> None:
         self._pool = pool
-        self._policy = Policy(register(), select, ignore, SEVERITIES)
+        rules = {**register(), **PROBE_RULES}
+        self._policy = Policy(rules, select, ignore, SEVERITIES)
         self._models: frozenset[str] | None = None
 
     async def exchange(self, response: RawResponse) -> Exchange:
@@ -52,6 +57,12 @@ class Judge:
         if exchange.listed_models is not None:
             self._models = exchange.listed_models
         return exchange
+
+    def chosen(self, violations: list[Violation]) -> list[Violation]:
+        """Those of the probes' own findings that are reported, as policy has it."""
+        holder = Exchange(violations=violations)
+        self._policy.apply([Closed(holder)])
+        return holder.violations
 
 
 def _fed(inspector: Inspector, response: RawResponse) -> list[Output]:

@@ -158,7 +158,8 @@ class Runner:
         if response is None:
             return None
         exchange = await self._judge.exchange(response)
-        found = [*_judged(probe, exchange.violations), *observed(probe, exchange, response)]
+        own = self._judge.chosen(observed(probe, exchange, response))
+        found = [*_judged(probe, exchange.violations), *own]
         usable = 200 <= response.status_code < 300 and is_usable(probe, exchange, response)
         return ProbeResult(probe, response, exchange, found, usable)
 

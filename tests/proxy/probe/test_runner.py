@@ -262,7 +262,7 @@ def _anthropic(exchange: Exchange) -> Answer:
     }
     if not exchange.stream:
         return document(message)
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "message_start", "message": message | {"content": [], "stop_reason": None}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
         {
