@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from teeline.validators.checks.answer import AnswerBody
 from teeline.validators.checks.context import Context, field_values
 from teeline.validators.checks.http import check_codings, check_head
+from teeline.validators.checks.marks import note_headers, note_target
 from teeline.validators.checks.request import facts_of
 from teeline.validators.events import (
     Closed,
@@ -68,6 +69,7 @@ class Inspector:
         self._ctx.report.at = at
         exchange.method = head.method
         exchange.path = path_of(head.target)
+        note_target(exchange, head.target)
         exchange.operation = operation.value
         exchange.timing.start = at
         self._timeline.mark(at, "request")
@@ -112,6 +114,7 @@ class Inspector:
         ctx.response = head
         self._timeline.mark(at, "head", 0, head.status)
         self.exchange.status = head.status
+        note_headers(self.exchange, head.headers)
         self.exchange.timing.first_byte = at
         for name in ("x-request-id", "apim-request-id"):
             if values := field_values(head.headers, name):

@@ -9,6 +9,7 @@ from teeline.validators.checks.chat import check_chat, note_error
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.errors import check_error_body
 from teeline.validators.checks.http import media_type
+from teeline.validators.checks.marks import note_object
 from teeline.validators.checks.responses import check_response
 from teeline.validators.model import Unit
 from teeline.validators.operation import Operation
@@ -61,6 +62,7 @@ def check_document(ctx: Context, body: bytes) -> None:
 
 
 def _check_value(ctx: Context, value: Any) -> None:
+    note_object(ctx.exchange, value)
     match ctx.operation:
         case Operation.CHAT:
             check_chat(ctx, value)

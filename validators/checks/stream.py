@@ -14,6 +14,7 @@ from teeline.validators.checks.chatstream import ChatStream
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import report_faults
 from teeline.validators.checks.http import media_type
+from teeline.validators.checks.marks import FIRST_OBJECTS, note_object
 from teeline.validators.checks.responses import check_response
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
@@ -91,6 +92,7 @@ class EventStream:
         self._chat = ctx.operation is Operation.CHAT
         self._protocol: EventProtocol = ChatStream(ctx) if self._chat else OtherStream(ctx)
         self._events = 0
+        self._last: Any = None
         self._head()
 
     def _head(self) -> None:
@@ -192,6 +194,9 @@ class EventStream:
                     self._unreadable(document, byte)
                 return
             report_faults(ctx, document, EVENT_FAULTS, byte)
+            self._last = document.value
+            if self._events <= FIRST_OBJECTS:
+                note_object(ctx.exchange, document.value)
             self._protocol.event(document.value, name)
             rest = next((f for f in document.faults if f.kind is JsonFaultKind.TRAILING), None)
             if rest is None:
@@ -218,6 +223,7 @@ class EventStream:
 
     def finish(self, ended: Ended) -> None:
         """The body is over. A client that left, or a limit, takes the rules about the end away (P2)."""
+        note_object(self._ctx.exchange, self._last)  # vLLM's fingerprint stands in its last chunk
         if ended not in (Ended.COMPLETE, Ended.UPSTREAM_ABORTED) or self._reader.limit:
             return
         cut = ended is Ended.UPSTREAM_ABORTED
