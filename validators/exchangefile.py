@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from teeline.validators.events import Output, RequestHead, ResponseHead
 from teeline.validators.model import Ended, Headers
@@ -40,13 +40,23 @@ class ExchangeFileError(ValueError):
     """Not an exchange file; the text is one line that names the member and what it must be."""
 
 
+class Times(NamedTuple):
+    """When an exchange happened, in Unix seconds that don't step back: its request, the head of the
+    answer, its end.
+    """
+
+    start: float
+    head: float
+    end: float
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedExchange:
     """One exchange as it was recorded.
 
     ``request_body`` is None where the request was not recorded. ``reads`` are the pieces of the
     answer's body as they were read, before content decoding; a body whose reads were not recorded
-    is one piece.
+    is one piece. ``times`` is None where they were not recorded.
     """
 
     name: str
@@ -55,6 +65,7 @@ class RecordedExchange:
     response: ResponseHead
     reads: tuple[bytes, ...]
     ended: Ended
+    times: Times | None = None
 
 
 class Replayable(Protocol):
@@ -135,22 +146,24 @@ def parse(document: Any) -> RecordedExchange:
 def replay(
     inspector: Replayable, exchange: RecordedExchange, at: float, cut: Cut | None = None
 ) -> list[Output]:
-    """Feeds a recorded exchange to a fresh inspector, everything at the time ``at`` (Unix seconds).
+    """Feeds a recorded exchange to a fresh inspector, everything at the time ``at`` (Unix seconds)
+    where its own times were not recorded.
 
     ``cut`` reads the answer's body in pieces of its own instead of the recorded ones. A request
     that was not recorded gets a head alone, so that the rules which need it are off (P7). The
     outputs may hold schema checks; ``Closed`` then comes with the result of the last one.
     """
-    outputs = list(inspector.request_head(exchange.request, at))
+    start, head, end = exchange.times or (at, at, at)
+    outputs = list(inspector.request_head(exchange.request, start))
     if exchange.request_body is not None:
         if exchange.request_body:
-            outputs += inspector.request_body(exchange.request_body, at)
-        outputs += inspector.request_end(at)
-    outputs += inspector.response_head(exchange.response, at)
+            outputs += inspector.request_body(exchange.request_body, start)
+        outputs += inspector.request_end(start)
+    outputs += inspector.response_head(exchange.response, head)
     reads = exchange.reads if cut is None else cut(b"".join(exchange.reads))
     for data in reads:
-        outputs += inspector.response_body(data, at)
-    outputs += inspector.end(exchange.ended, at)
+        outputs += inspector.response_body(data, end)
+    outputs += inspector.end(exchange.ended, end)
     return outputs
 
 
@@ -195,11 +208,14 @@ def _field(pair: Any, where: str) -> tuple[str, str]:
     name, value = pair
     if not isinstance(name, str) or not isinstance(value, str):
         raise ExchangeFileError(f"{where} must hold names and values that are strings")
-    return _latin(name, where), _latin(value, where)
+    return latin1(name, where), latin1(value, where)
 
 
-def _latin(text: str, where: str) -> str:
-    """Bytes above ASCII as latin-1, as heads carry them; other text is taken as UTF-8."""
+def latin1(text: str, where: str) -> str:
+    """Bytes above ASCII as latin-1, as heads carry them; other text is taken as UTF-8.
+
+    Raises ExchangeFileError for half a surrogate pair.
+    """
     if all(character <= "\xff" for character in text):
         return text
     return _bytes(text, where).decode("latin-1")
