@@ -55,8 +55,8 @@ class Fanout:
             for sink in self.sinks:
                 await sink.start()
                 started.append(sink)
-        except SinkError:
-            await asyncio.gather(*(sink.close() for sink in started))
+        except BaseException:
+            await asyncio.gather(*(sink.close() for sink in started), return_exceptions=True)
             raise
 
     def emit(self, outputs: Sequence[Output]) -> None:
@@ -93,4 +93,8 @@ class Fanout:
                 self._failed(sink, result)
 
     async def close(self) -> None:
-        await asyncio.gather(*(sink.close() for sink in self.sinks))
+        closes = (sink.close() for sink in self.sinks)
+        results = await asyncio.gather(*closes, return_exceptions=True)
+        for sink, result in zip(self.sinks, results, strict=True):
+            if isinstance(result, Exception):
+                self._failed(sink, result)

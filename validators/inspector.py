@@ -12,6 +12,7 @@ from teeline.validators.checks.answer import AnswerBody
 from teeline.validators.checks.context import Context, field_values
 from teeline.validators.checks.http import check_codings, check_head
 from teeline.validators.checks.marks import note_headers, note_target
+from teeline.validators.checks.models import check_listed
 from teeline.validators.checks.request import facts_of
 from teeline.validators.events import (
     Closed,
@@ -24,7 +25,7 @@ from teeline.validators.events import (
 )
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange, Unit
-from teeline.validators.operation import Operation, operation_of, path_of
+from teeline.validators.operation import Operation, asks_in_body, is_beta, operation_of, path_of
 from teeline.validators.timeline import Timeline
 from teeline.validators.wire.content import ContentDecoder, ContentFault, codings_of
 from teeline.validators.wire.json import decode
@@ -42,13 +43,20 @@ class Inspector:
 
     Order of calls: request_head, then request_body and request_end, response_head and response_body as
     the wire has them, then end. Times are Unix seconds that never step back within an exchange.
+
+    ``listed_models`` is what a client with the same key last saw this upstream list, None for unknown.
     """
 
-    def __init__(self, exchange: Exchange, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        limits: Limits = DEFAULT_LIMITS,
+        listed_models: frozenset[str] | None = None,
+    ) -> None:
         self.exchange = exchange
         self.pending = 0
         self._limits = limits
-        self._ctx = Context(exchange, Operation.OTHER, limits)
+        self._ctx = Context(exchange, Operation.OTHER, limits, listed_models)
         self._request: list[bytes] | None = []
         self._request_decoder: ContentDecoder | None = None
         self._decoder: ContentDecoder | None = None
@@ -65,21 +73,24 @@ class Inspector:
         exchange = self.exchange
         operation = operation_of(head.method, head.target)
         self._ctx.operation = operation
+        self._ctx.beta = is_beta(head.target)
         self._ctx.request_headers = head.headers
         self._ctx.report.at = at
         exchange.method = head.method
         exchange.path = path_of(head.target)
         note_target(exchange, head.target)
-        exchange.operation = operation.value
+        exchange.operation = operation.reported
         exchange.timing.start = at
         self._timeline.mark(at, "request")
         self._request_decoder = _decoder(codings_of(head.headers), self._limits)
+        if not asks_in_body(head.method, head.target):
+            self._request = None
         return (Opened(exchange),)
 
     def request_body(self, data: bytes, at: float) -> Sequence[Output]:
         """A piece of the request's body, after transfer decoding."""
         self.exchange.request_bytes += len(data)
-        if self._request is not None and self._ctx.operation is not Operation.OTHER:
+        if self._request is not None:
             self._request.append(
                 self._request_decoder.feed(data) if self._request_decoder else data
             )
@@ -90,7 +101,7 @@ class Inspector:
 
     def request_end(self, at: float) -> Sequence[Output]:
         """The whole request was read; until then rules that need its fields are off (P7)."""
-        if self._request is None or self._ctx.operation is Operation.OTHER:
+        if self._request is None:
             return _NOTHING
         if self._request_decoder is not None:
             self._request.append(self._request_decoder.finish())
@@ -161,6 +172,7 @@ class Inspector:
         exchange.timing.end = at
         if self._body is not None and exchange.status is not None:
             self._finish_body(self._body, ended)
+            check_listed(ctx)
         self._body = None
         outputs = self._drain(at)
         self._timeline.end(at, ended.value)
@@ -222,7 +234,7 @@ class Inspector:
         """An answer that has no body by its status, where JSON was due."""
         if self.exchange.status not in _BODILESS:
             return False
-        due = self._ctx.operation is not Operation.OTHER and self.exchange.status == 204
+        due = self._ctx.body_due and self.exchange.status == 204
         if due and ended is Ended.COMPLETE:
             self._ctx.report.place(Unit.HEAD)
             self._ctx.report("http.body-empty", detail=f"status {self.exchange.status}")

@@ -236,6 +236,8 @@ class Exchange:
     usage: dict[str, int] = field(default_factory=dict)
     finish: list[str] = field(default_factory=list)
     error_type: str | None = None
+    listed_models: frozenset[str] | None = None
+    """The ids of a whole model list: what later exchanges of this upstream may be checked against."""
     marks: Marks = field(default_factory=Marks)
     # the vendor profile that the policy applied (empty: none), and why this one or none
     profile: str = ""

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import enum
 import re
+from urllib.parse import unquote
 
 
 class Operation(enum.StrEnum):
-    """The operations whose answers are checked by their own rules; the value is the reported name."""
+    """The operations whose answers are checked, and OTHER for those that pass unread."""
 
     CHAT = "chat"
     RESPONSES = "responses"
     EMBEDDINGS = "embeddings"
     MODELS = "models"
     COMPLETIONS = "completions"
+    RESPONSES_LIGHT = "responses-light"
+    """What surrounds responses (deletion, input items, counts, compaction): JSON and errors, no more."""
     OTHER = "other"
+
+    @property
+    def reported(self) -> str:
+        """The name in reports: those without rules of their own are all ``other``."""
+        return Operation.OTHER.value if self is Operation.RESPONSES_LIGHT else self.value
 
 
 _POST = (
@@ -27,24 +35,57 @@ _POST = (
     ("/embeddings", Operation.EMBEDDINGS),
     ("/completions", Operation.COMPLETIONS),
 )
-_MODEL = re.compile(r"/models(/.+)?\Z")
-_RESPONSE = re.compile(r"/responses/[^/]+\Z")
+_MODEL = re.compile(r"/models(?:/(.+))?\Z")
+_NO_MODEL = re.compile(r"/models/(?:count|user|.+/endpoints)\Z")
+"""What gateways serve below /models beside models."""
+_PATTERNS = (
+    ("POST", re.compile(r"/responses/[^/]+/cancel\Z"), Operation.RESPONSES),
+    ("POST", re.compile(r"/responses/(input_tokens|compact)\Z"), Operation.RESPONSES_LIGHT),
+    ("GET", _NO_MODEL, Operation.OTHER),
+    ("GET", _MODEL, Operation.MODELS),
+    ("GET", re.compile(r"/responses/[^/]+\Z"), Operation.RESPONSES),
+    ("GET", re.compile(r"/responses/[^/]+/input_items\Z"), Operation.RESPONSES_LIGHT),
+    ("DELETE", re.compile(r"/responses/[^/]+\Z"), Operation.RESPONSES_LIGHT),
+)
 _SLASHES = re.compile(r"/{2,}")
 
 
 def operation_of(method: str, target: str) -> Operation:
     """The operation a request line names; OTHER for everything that has no rules of its own."""
-    path = _SLASHES.sub("/", path_of(target)).rstrip("/")
-    if method == "POST":
-        for suffix, operation in _POST:
-            if path.endswith(suffix):
-                return operation
-    elif method == "GET":
-        if _MODEL.search(path):
-            return Operation.MODELS
-        if _RESPONSE.search(path):
-            return Operation.RESPONSES
+    path = _bare(target)
+    created = _created(method, path)
+    if created is not None:
+        return created
+    for verb, pattern, operation in _PATTERNS:
+        if verb == method and pattern.search(path):
+            return operation
     return Operation.OTHER
+
+
+def asks_in_body(method: str, target: str) -> bool:
+    """Whether the request's document says what the answer must be like.
+
+    A response that is fetched or cancelled was asked for by another request.
+    """
+    return _created(method, _bare(target)) is not None
+
+
+def model_of(target: str) -> str:
+    """The model that ``GET /models/{model}`` names, slashes in it kept; empty for the list of all."""
+    path = _bare(target)
+    match = _MODEL.search(path)
+    # A base URL may hold the word itself: /models/some/model/v1/models is a list.
+    return "" if match is None or path.endswith("/models") else unquote(match[1])
+
+
+def _bare(target: str) -> str:
+    return _SLASHES.sub("/", path_of(target)).rstrip("/")
+
+
+def _created(method: str, path: str) -> Operation | None:
+    if method != "POST":
+        return None
+    return next((operation for suffix, operation in _POST if path.endswith(suffix)), None)
 
 
 def path_of(target: str) -> str:
@@ -53,3 +94,8 @@ def path_of(target: str) -> str:
     if "://" in path:
         path = "/" + path.partition("://")[2].partition("/")[2]
     return path
+
+
+def is_beta(target: str) -> bool:
+    """Whether the target asks for the beta form of an operation, whose objects are still moving."""
+    return "beta=true" in target.partition("#")[0].partition("?")[2].split("&")

@@ -82,6 +82,7 @@ def _tests_the_package(test: Path, sources: set[Path]) -> bool:
     """A test of several modules is named after their package, or marked as crossing modules."""
     crossing = {
         "test_transparency.py",
+        "test_transcripts.py",
         "test_cases.py",
         "test_cuts.py",
         "test_hostile.py",

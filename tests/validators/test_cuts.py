@@ -35,7 +35,11 @@ def test_findings_hold_no_content_of_the_exchange() -> None:
     marker = "Zq9xSecretZq9x"
     for name, document in EXCHANGES.items():
         text = json.dumps(document).replace("Hello", marker).replace("Paris", marker)
-        for violation in inspect(json.loads(text)).violations:
+        marked = json.loads(text)
+        if "body_text" in marked["response"]:
+            marked["response"].pop("chunks", None)  # the reads of the body before it was marked
+            marked["response"].pop("chunks_base64", None)
+        for violation in inspect(marked).violations:
             assert marker not in violation.evidence + violation.message + violation.place.pointer, (
                 name
             )

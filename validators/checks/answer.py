@@ -12,7 +12,7 @@ import re
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import check_document, check_error
 from teeline.validators.checks.http import media_type
-from teeline.validators.checks.stream import EventStream
+from teeline.validators.checks.stream import OTHER_KIND, STREAM_KINDS, EventStream
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 
@@ -106,10 +106,11 @@ class AnswerBody:
         streamed = ctx.request.stream or (
             not ctx.request.known and media_type(ctx) == "text/event-stream"
         )
-        if streamed and ctx.operation is Operation.CHAT:
+        kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
+        if streamed and kind.empty:
             if not body.strip(_BLANK):
                 ctx.report.place(Unit.BODY)
-                ctx.report("chatstream.no-chunks", detail=f"{len(body)} bytes")
+                ctx.report(kind.empty, detail=f"{len(body)} bytes")
                 return
             if self._is_neither(body):
                 ctx.report.place(Unit.BODY)

@@ -11,6 +11,7 @@ from typing import Any
 
 from teeline.validators.checks import cross
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.structured import check_answer, joined_text
 from teeline.validators.checks.tools import check_calls, check_finish
 from teeline.validators.checks.toolstream import ToolStream
 from teeline.validators.evidence import ABSENT
@@ -50,6 +51,7 @@ class StreamedChoice:
         "_first",
         "_grown",
         "_held",
+        "_joined",
         "_previous",
         "_roles",
         "_watch",
@@ -90,6 +92,7 @@ class StreamedChoice:
         self._grown = 0
         self._previous = ""
         self._watch = cross.TextWatch(ctx)
+        self._joined = joined_text(ctx)
 
     @property
     def openings(self) -> int:
@@ -208,6 +211,8 @@ class StreamedChoice:
 
     def _content(self, content: str, pointer: str) -> None:
         self._watch.feed(content, pointer)
+        if self._joined is not None:
+            self._joined.feed(content)
         if self._cumulative < 0:
             return
         before = self._previous
@@ -239,6 +244,15 @@ class StreamedChoice:
             ctx.report.place(Unit.EVENT, *self.place)
             check_finish(
                 ctx, len(calls), self.finish, f"{pointer}/finish_reason", refused=self.refused
+            )
+        if self._joined is not None and not self.wordless:
+            check_answer(
+                ctx,
+                self._joined.text,
+                f"{pointer}/delta/content",
+                finish=self.finish,
+                refused=self.refused,
+                called=len(self.tools) > 0 or self.function_call,
             )
         cross.check_replaced(
             ctx,

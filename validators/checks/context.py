@@ -26,8 +26,10 @@ class Context:
     __slots__ = (
         "_given",
         "_tickets",
+        "beta",
         "exchange",
         "limits",
+        "listed_models",
         "operation",
         "report",
         "request",
@@ -35,10 +37,18 @@ class Context:
         "response",
     )
 
-    def __init__(self, exchange: Exchange, operation: Operation, limits: Limits) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        operation: Operation,
+        limits: Limits,
+        listed_models: frozenset[str] | None = None,
+    ) -> None:
         self.exchange = exchange
         self.operation = operation
+        self.beta = False
         self.limits = limits
+        self.listed_models = listed_models
         self.report = Reporter(exchange)
         self.request: RequestFacts = UNKNOWN_REQUEST
         self.request_headers: Headers = ()
@@ -50,6 +60,11 @@ class Context:
         """The first value of a field of the answer, empty where there is none."""
         values = field_values(self.response.headers, name)
         return values[0] if values else ""
+
+    @property
+    def body_due(self) -> bool:
+        """Whether a 2xx answer to this request must have a body that is checked."""
+        return self.operation is not Operation.OTHER and self.exchange.method != "DELETE"
 
     @property
     def headers_known(self) -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from teeline.validators.checks.chat import check_chat, note_error
+from teeline.validators.checks.completions import check_completion
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.embeddings import check_embeddings
 from teeline.validators.checks.errors import check_error_body
 from teeline.validators.checks.http import media_type
 from teeline.validators.checks.marks import note_object
-from teeline.validators.checks.responses import check_response
+from teeline.validators.checks.models import check_models
+from teeline.validators.checks.responses import check_light, check_response
 from teeline.validators.model import Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFaultKind, decode
@@ -42,6 +45,8 @@ def report_faults(
 
 def check_document(ctx: Context, body: bytes) -> None:
     """Checks the body of a 2xx answer that is no event stream."""
+    if not body and not ctx.body_due:
+        return
     ctx.report.place(Unit.BODY)
     document = decode(body, ctx.limits.depth)
     if _is_html(body, document):
@@ -58,19 +63,24 @@ def check_document(ctx: Context, body: bytes) -> None:
             "http.json-content-type",
             detail=f"content-type {kind[:64]!r}" if kind else "no content-type",
         )
-    _check_value(ctx, document.value)
+    note_object(ctx.exchange, document.value)
+    DOCUMENT_CHECKS.get(ctx.operation, _note_errors)(ctx, document.value)
 
 
-def _check_value(ctx: Context, value: Any) -> None:
-    note_object(ctx.exchange, value)
-    match ctx.operation:
-        case Operation.CHAT:
-            check_chat(ctx, value)
-        case Operation.RESPONSES:
-            check_response(ctx, value)
-        case _:
-            if isinstance(value, dict) and value.get("error"):
-                note_error(ctx, value)
+DOCUMENT_CHECKS: Mapping[Operation, Callable[[Context, Any], None]] = {
+    Operation.CHAT: check_chat,
+    Operation.COMPLETIONS: check_completion,
+    Operation.EMBEDDINGS: check_embeddings,
+    Operation.MODELS: check_models,
+    Operation.RESPONSES: check_response,
+    Operation.RESPONSES_LIGHT: check_light,
+}
+"""Who checks the document of an operation's answer; of others only an error is looked for."""
+
+
+def _note_errors(ctx: Context, value: Any) -> None:
+    if isinstance(value, dict) and value.get("error"):
+        note_error(ctx, value)
 
 
 def _is_json(kind: str) -> bool:

@@ -6,7 +6,7 @@ with it is not reported here and never counts against the relay.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,8 @@ class RequestFacts:
     tools: Mapping[str, RequestedTool] = field(default_factory=dict)
     tools_sent: bool = False
     """Any tool at all, also ones without a name (hosted ones), or ``functions``."""
+    offered: Sequence[Mapping[str, Any]] = ()
+    """Every tool as it was sent: those in namespaces and in the input as well."""
 
     def integer(self, name: str) -> int | None:
         value = self.document.get(name)
@@ -50,6 +52,25 @@ class RequestFacts:
     def choices(self) -> int:
         """How many choices were asked for."""
         return max(self.integer("n") or 1, 1)
+
+    def inputs(self, name: str) -> int | None:
+        """How many inputs a member holds: texts, or lists of tokens; None where it can't be told.
+
+        A list of integers is one input in tokens.
+        """
+        value = self.document.get(name)
+        if isinstance(value, str):
+            return 1
+        if not isinstance(value, list) or not value:
+            return None
+        return 1 if set(map(type, value)) == {int} else len(value)
+
+    @property
+    def continues(self) -> bool:
+        """Whether there is more to the request than it shows: earlier turns, or a stored prompt."""
+        return any(
+            self.document.get(name) for name in ("prompt", "previous_response_id", "conversation")
+        )
 
     @property
     def include_usage(self) -> bool:
@@ -85,6 +106,8 @@ class RequestFacts:
 
 
 UNKNOWN_REQUEST = RequestFacts()
+_STREAMED = frozenset({Operation.CHAT, Operation.RESPONSES, Operation.COMPLETIONS})
+"""Elsewhere a member ``stream`` means nothing, and the answer is one document."""
 
 
 def facts_of(document: Any, operation: Operation) -> RequestFacts:
@@ -98,9 +121,10 @@ def facts_of(document: Any, operation: Operation) -> RequestFacts:
     return RequestFacts(
         known=True,
         document=document,
-        stream=document.get("stream") is True,
+        stream=operation in _STREAMED and document.get("stream") is True,
         tools={tool.name: tool for tool in map(_tool, flat) if tool is not None},
         tools_sent=bool(listed),
+        offered=flat,
     )
 
 

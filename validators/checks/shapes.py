@@ -1,7 +1,7 @@
-"""Whose protocol an object speaks: recognises other APIs' shapes where a chat answer was due (P9).
+"""Whose protocol an object speaks: recognises other APIs' shapes where another answer was due (P9).
 
 A row is a rule and a test of the object; the first row that holds names the cause, and the field rules of
-chat are silent. What belongs here: recognition by members. What doesn't: reporting.
+the operation are silent. What belongs here: recognition by members. What doesn't: reporting.
 """
 
 from __future__ import annotations
@@ -87,6 +87,28 @@ CHAT_SHAPES: tuple[tuple[str, Test], ...] = (
 )
 
 
+def _is_chat(value: Mapping[str, Any]) -> bool:
+    choices = value.get("choices")
+    return (
+        isinstance(choices, list)
+        and bool(choices)
+        and all(
+            isinstance(c, dict) and ("message" in c or "delta" in c) and "text" not in c
+            for c in choices
+        )
+    )
+
+
+COMPLETION_SHAPES: tuple[tuple[str, Test], ...] = (
+    ("completions.foreign-shape", _is_response),
+    ("completions.foreign-shape", _is_anthropic),
+    ("completions.foreign-shape", _is_gemini),
+    ("completions.foreign-shape", _is_wrapped),
+    ("completions.chat-shape", _is_chat),
+    ("completions.error-in-200", is_error),
+)
+
+
 def _is_response_event(value: Mapping[str, Any]) -> bool:
     kind = value.get("type")
     return isinstance(kind, str) and kind.startswith("response.") and "choices" not in value
@@ -111,6 +133,44 @@ CHUNK_SHAPES: tuple[tuple[str, Test], ...] = (
     ("chatstream.responses-events", _is_response_event),
     ("chatstream.anthropic-events", _is_anthropic_event),
     ("chatstream.ping-event", _is_ping),
+)
+
+
+def _no_output(value: Mapping[str, Any]) -> bool:
+    return value.get("output") is None
+
+
+def _is_chat_answer(value: Mapping[str, Any]) -> bool:
+    chat = value.get("choices") is not None or value.get("object") == "chat.completion"
+    return chat and _no_output(value)
+
+
+def _is_anthropic_answer(value: Mapping[str, Any]) -> bool:
+    return "stop_reason" in value and value.get("object") is None and _no_output(value)
+
+
+def _is_bare_error(value: Mapping[str, Any]) -> bool:
+    """An error that has nothing of a response beside it."""
+    return (
+        is_error(value)
+        and value.get("object") in (None, "error")
+        and value.get("id") is None
+        and _no_output(value)
+    )
+
+
+RESPONSE_SHAPES: tuple[tuple[str, Test], ...] = (
+    ("responses.chat-shape", _is_chat_answer),
+    ("responses.anthropic-shape", _is_anthropic_answer),
+    ("responses.error-in-200", _is_bare_error),
+)
+
+
+COMPLETION_CHUNK_SHAPES: tuple[tuple[str, Test], ...] = (
+    ("completions.foreign-shape", _is_response_event),
+    ("completions.foreign-shape", _is_anthropic_event),
+    ("completions.ping-event", _is_ping),
+    ("completions.chat-shape", _is_chat),
 )
 
 

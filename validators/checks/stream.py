@@ -7,15 +7,16 @@ grammar (wire/sse.py) and what the events say (chatstream.py and its like).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from teeline.validators.checks.chatstream import ChatStream
+from teeline.validators.checks.completionstream import CompletionStream
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import report_faults
 from teeline.validators.checks.http import media_type
 from teeline.validators.checks.marks import FIRST_OBJECTS, note_object
-from teeline.validators.checks.responses import check_response
+from teeline.validators.checks.respstream import ResponsesStream
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFaultKind, decode
@@ -61,17 +62,13 @@ class EventProtocol(Protocol):
 
 
 class OtherStream:
-    """Events of an operation without order rules: each is JSON; a whole response is looked into."""
+    """Events of an operation without order rules: each is JSON, and that is all."""
 
     def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
         self.ended = False
 
     def event(self, value: Any, name: str) -> None:
-        if self._ctx.operation is Operation.RESPONSES and isinstance(value, dict):
-            kind = value.get("type")
-            if kind in ("response.completed", "response.incomplete", "response.failed"):
-                check_response(self._ctx, value.get("response"), "/response")
+        """Nothing is known of what it must hold."""
 
     def done(self) -> None:
         self.ended = True
@@ -83,14 +80,42 @@ class OtherStream:
         """No rule about the end."""
 
 
+class StreamKind(NamedTuple):
+    """How an operation streams. ``done_malformed`` is empty where ``[DONE]`` is no part of it."""
+
+    protocol: Callable[[Context], EventProtocol]
+    empty: str = ""
+    """The rule of a body without any event."""
+    done_malformed: str = ""
+    done_suffix: str = ""
+
+
+STREAM_KINDS: Mapping[Operation, StreamKind] = {
+    Operation.CHAT: StreamKind(
+        ChatStream,
+        empty="chatstream.no-chunks",
+        done_malformed="chatstream.done-malformed",
+        done_suffix="chatstream.done-suffix",
+    ),
+    Operation.COMPLETIONS: StreamKind(
+        CompletionStream,
+        empty="completions.no-chunks",
+        done_malformed="completions.done-malformed",
+        done_suffix="completions.done-suffix",
+    ),
+    Operation.RESPONSES: StreamKind(ResponsesStream, empty="respstream.terminal-missing"),
+}
+OTHER_KIND = StreamKind(OtherStream)
+
+
 class EventStream:
     """The body of an answer that is an event stream."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._reader = SseReader(ctx.limits)
-        self._chat = ctx.operation is Operation.CHAT
-        self._protocol: EventProtocol = ChatStream(ctx) if self._chat else OtherStream(ctx)
+        self._kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
+        self._protocol = self._kind.protocol(ctx)
         self._events = 0
         self._last: Any = None
         self._head()
@@ -157,7 +182,7 @@ class EventStream:
 
     def _data(self, data: bytes, event: Event) -> None:
         report = self._ctx.report
-        if self._chat and self._is_done(data):
+        if self._is_done(data):
             return
         if data.startswith(DONE):
             self._protocol.done()
@@ -174,7 +199,7 @@ class EventStream:
 
     def _is_done(self, data: bytes) -> bool:
         """Whether the data is ``[DONE]`` or meant to be; reports the spelling."""
-        spelling = _spelling(data)
+        spelling = _spelling(data, self._kind)
         if spelling is None:
             return False
         if spelling:
@@ -227,10 +252,11 @@ class EventStream:
         if ended not in (Ended.COMPLETE, Ended.UPSTREAM_ABORTED) or self._reader.limit:
             return
         cut = ended is Ended.UPSTREAM_ABORTED
+        end = self._reader.offset
         tail = self._reader.close()
         if tail is not None:
             cut = self._tail(tail, cut=cut) or cut
-        self._ctx.report.place(Unit.EVENT, self._events)
+        self._ctx.report.place(Unit.EVENT, self._events, end)
         self._protocol.close(cut=cut)
 
     def _tail(self, tail: Tail, *, cut: bool) -> bool:
@@ -249,8 +275,8 @@ class EventStream:
                 report("sse.eof-mid-event", detail="the body ends inside a line")
             return broken
         data = b"\n".join(tail.data)
-        event = Event(tail.byte, tail.data, "", (), True, False)
-        if self._chat and _spelling(data) == "":
+        event = Event(tail.byte, tail.data, tail.name, (), True, False)
+        if _spelling(data, self._kind) == "":
             self._is_done(data)
             if not cut:
                 report("sse.done-unterminated", detail="no blank line behind [DONE]")
@@ -274,14 +300,16 @@ class EventStream:
 _DONE_LIKE = re.compile(rb'\s*"?\[done\]"?\s*\Z|\s*\{\s*"done"\s*:\s*true\s*\}\s*\Z', re.I)
 
 
-def _spelling(data: bytes) -> str | None:
+def _spelling(data: bytes, kind: StreamKind) -> str | None:
     """None: not a terminator; empty: the right one; else the rule that its spelling breaks."""
+    if not kind.done_malformed:
+        return None
     if data == DONE:
         return ""
     if data.startswith(DONE):
-        return "chatstream.done-suffix"
+        return kind.done_suffix
     if len(data) <= 32 and _DONE_LIKE.match(data):
-        return "chatstream.done-malformed"
+        return kind.done_malformed
     return None
 
 

@@ -34,6 +34,10 @@ class Call:
     type: Any = ABSENT
     arguments: Any = ABSENT
     custom: bool = False
+    inside: str = "/function"
+    """Where name and arguments lie below ``pointer``."""
+    scripted: bool = False
+    """A program that the model wrote makes it, not the model itself."""
     event: tuple[int, int] | None = None
     """Number and offset of the event that opened it; None outside of streams."""
     judged: bool = False
@@ -104,9 +108,7 @@ def check_type(ctx: Context, value: str, pointer: str) -> None:
 # -- what holds for every whole call ----------------------------------------------------------------
 
 
-def check_calls(
-    ctx: Context, calls: Sequence[Call], *, cut: bool, name_path: str = "/function"
-) -> None:
+def check_calls(ctx: Context, calls: Sequence[Call], *, cut: bool) -> None:
     """Ids, names and arguments of one choice's calls, and the calls against the request.
 
     ``cut``: the answer was ended by a length limit, arguments may be unfinished.
@@ -118,7 +120,7 @@ def check_calls(
         _check_id(ctx, call, seen)
         if call.judged:
             continue
-        at = f"{call.pointer}{name_path}"
+        at = f"{call.pointer}{call.inside}"
         _check_name(ctx, call, f"{at}/name")
         if not call.custom:
             check_arguments(ctx, call, f"{at}/arguments", cut=cut)
@@ -196,17 +198,16 @@ def against_request(ctx: Context, calls: Sequence[Call]) -> None:
         return
     pointer = calls[0].pointer
     if not request.tools_sent:
-        if not any(
-            request.document.get(n) for n in ("prompt", "previous_response_id", "conversation")
-        ):
+        if not request.continues:
             ctx.report(
                 "cross.tools-unrequested", pointer, detail=f"{len(calls)} calls, no tools sent"
             )
         return
     if request.tool_choice == "none":
         ctx.report("cross.tool-choice-none", pointer, detail='"tool_choice": "none"')
-    if request.flag("parallel_tool_calls") is False and len(calls) > 1:
-        ctx.report("cross.parallel-tool-calls", pointer, detail=f"{len(calls)} calls")
+    direct = sum(not call.scripted for call in calls)
+    if request.flag("parallel_tool_calls") is False and direct > 1:
+        ctx.report("cross.parallel-tool-calls", pointer, detail=f"{direct} calls")
     _check_names(ctx, calls)
 
 
@@ -217,10 +218,13 @@ def _check_names(ctx: Context, calls: Sequence[Call]) -> None:
     for call in calls:
         if not isinstance(call.name, str) or not call.name or call.judged:
             continue
-        if call.name not in request.tools or (allowed is not None and call.name not in allowed):
-            ctx.report("cross.tool-name-unknown", f"{call.pointer}/function/name", call.name)
+        pointer = f"{call.pointer}{call.inside}/name"
+        # What came before in a continued conversation may have brought tools of its own.
+        offered = call.name in request.tools or request.continues
+        if not offered or (allowed is not None and call.name not in allowed):
+            ctx.report("cross.tool-name-unknown", pointer, call.name)
         elif named is not None and call.name != named:
-            ctx.report("cross.tool-choice-named", f"{call.pointer}/function/name", call.name)
+            ctx.report("cross.tool-choice-named", pointer, call.name)
 
 
 def check_finish(

@@ -18,7 +18,10 @@ from teeline.validators.evidence import ABSENT
 
 
 class JsonType(enum.Flag):
-    """The JSON types a field may have; NUMBER includes INTEGER, as in JSON Schema."""
+    """The JSON types a field may have; NUMBER includes INTEGER, as in JSON Schema.
+
+    INTEGRAL is an integer written as a float (1.0), for fields that no rule judges for it.
+    """
 
     STRING = enum.auto()
     INTEGER = enum.auto()
@@ -26,10 +29,12 @@ class JsonType(enum.Flag):
     BOOLEAN = enum.auto()
     OBJECT = enum.auto()
     ARRAY = enum.auto()
+    INTEGRAL = enum.auto()
     ANY = STRING | INTEGER | NUMBER | BOOLEAN | OBJECT | ARRAY
 
 
 STRING, INTEGER, NUMBER = JsonType.STRING, JsonType.INTEGER, JsonType.NUMBER
+WHOLE = JsonType.INTEGER | JsonType.INTEGRAL
 BOOLEAN, OBJECT, ARRAY, ANY = JsonType.BOOLEAN, JsonType.OBJECT, JsonType.ARRAY, JsonType.ANY
 
 
@@ -102,7 +107,9 @@ def has_type(value: Any, wanted: JsonType) -> bool:
     if isinstance(value, int):
         return JsonType.INTEGER in wanted or JsonType.NUMBER in wanted
     if isinstance(value, float):
-        return JsonType.NUMBER in wanted and math.isfinite(value)
+        if JsonType.NUMBER in wanted:
+            return math.isfinite(value)
+        return JsonType.INTEGRAL in wanted and value.is_integer()
     if isinstance(value, dict):
         return JsonType.OBJECT in wanted
     return isinstance(value, list) and JsonType.ARRAY in wanted

@@ -11,17 +11,21 @@ An example names a legal exchange (``on``, one of ``_bases.toml``) and what is c
 ``set``               JSON Pointer -> JSON text, set in the answer; in a stream the first token is the
                       1-based number of the event
 ``remove``            JSON Pointers taken out of the answer (``/2``: the second event)
-``insert``            event number -> JSON text of an event put before it
-``done``              false: the stream ends without ``data: [DONE]``
+``insert``            event number -> JSON text of an event put before it, or a list of such texts
+``done``              whether the stream ends with ``data: [DONE]`` (else: unless its events are named)
+``renumber``          whether ``sequence_number`` of the events is set to 0, 1, 2, ... (else: as the base
+                      says, or if its events are named)
 ``replace``           pairs of texts, replaced in the rendered body; each must occur
 ``append``            text put behind the rendered body
 ``cut``               text; the body ends before its first occurrence
 ``body``              the whole body as text (``body_base64`` for bytes)
+``listed_models``     the ids that the server listed before (see inspector.py); default: not known
 ``also``              other rules of severity warn or fail that the change cannot but break, too
 ====================  ===================================================================================
 
-Order: set, remove, insert, render, replace, append, cut. Our own declarations are the only input: a
-mistake in one raises ``ExampleError``.
+In a base with ``named`` each event gets an ``event:`` line with its ``type``, where that is a string.
+Order: set, remove, insert, renumber, render, replace, append, cut. Our own declarations are the only
+input: a mistake in one raises ``ExampleError``.
 """
 
 from __future__ import annotations
@@ -35,9 +39,10 @@ from importlib import resources
 from typing import Any
 
 _HEAD_KEYS = {"method", "endpoint", "status", "connection", "headers", "request_headers"}
-_DOCUMENT_KEYS = {"on", "request", "request_remove", "set", "remove", "insert", "done"}
+_DOCUMENT_KEYS = {"on", "request", "request_remove", "set", "remove", "insert", "done", "renumber"}
 _TEXT_KEYS = {"replace", "append", "cut", "body", "body_base64", "also"}
-_KEYS = _HEAD_KEYS | _DOCUMENT_KEYS | _TEXT_KEYS
+_KNOWLEDGE_KEYS = {"listed_models"}
+_KEYS = _HEAD_KEYS | _DOCUMENT_KEYS | _TEXT_KEYS | _KNOWLEDGE_KEYS
 
 
 class ExampleError(ValueError):
@@ -52,7 +57,10 @@ def bases() -> Mapping[str, Mapping[str, Any]]:
 
 
 def exchange(example: Mapping[str, Any]) -> dict[str, Any]:
-    """An example as an exchange file's object (design: one HTTP exchange)."""
+    """An example as an exchange file's object (design: one HTTP exchange).
+
+    What is known from earlier exchanges stands beside it, under keys that exchange files don't have.
+    """
     unknown = example.keys() - _KEYS
     if unknown:
         raise ExampleError(f"unknown keys {sorted(unknown)}")
@@ -70,7 +78,9 @@ def exchange(example: Mapping[str, Any]) -> dict[str, Any]:
         # Surrogates stand for themselves so that an example can hold bytes that no text has.
         raw = _body(base, example).encode("utf-8", "surrogateescape")
         response["body_base64"] = base64.b64encode(raw).decode("ascii")
+    known = {key: example[key] for key in _KNOWLEDGE_KEYS & example.keys()}
     return {
+        **known,
         "v": 1,
         "method": example.get("method", base.get("method", "POST")),
         "endpoint": example.get("endpoint", base.get("endpoint", "/v1/chat/completions")),
@@ -119,14 +129,41 @@ def _rendered(base: Mapping[str, Any], example: Mapping[str, Any]) -> str:
         for pointer in example.get("remove", ()):
             _remove(document, pointer)
         return _dumps(document)
+    named = base.get("named", False)
+    events = _events(base, example)
+    if example.get("renumber", base.get("renumber", named)):
+        _renumber(events)
+    blocks = [_block(event, named=named) for event in events]
+    return "".join(blocks) + ("data: [DONE]\n\n" if example.get("done", not named) else "")
+
+
+def _events(base: Mapping[str, Any], example: Mapping[str, Any]) -> list[Any]:
     # A leading hole makes the numbers of events 1-based, as places count them.
     events = _changed([None, *map(json.loads, base["events"])], example.get("set", {}))
-    for pointer in sorted(example.get("remove", ()), reverse=True):
+    for pointer in sorted(example.get("remove", ()), key=_numbers_as_numbers, reverse=True):
         _remove(events, pointer)
-    for number, text in sorted(example.get("insert", {}).items(), reverse=True):
-        events.insert(int(number), json.loads(text))
-    lines = [f"data: {_dumps(event)}\n\n" for event in events[1:]]
-    return "".join(lines) + ("data: [DONE]\n\n" if example.get("done", True) else "")
+    inserted = {int(number): texts for number, texts in example.get("insert", {}).items()}
+    for number, texts in sorted(inserted.items(), reverse=True):
+        events[number:number] = map(json.loads, [texts] if isinstance(texts, str) else texts)
+    kept: list[Any] = events[1:]
+    return kept
+
+
+def _numbers_as_numbers(pointer: str) -> list[tuple[int, str]]:
+    """Sorts the tenth event behind the second one."""
+    return [(int(t) if t.isdecimal() else -1, t) for t in _tokens(pointer)]
+
+
+def _renumber(events: list[Any]) -> None:
+    objects = [event for event in events if isinstance(event, dict)]
+    for number, event in enumerate(objects):
+        event["sequence_number"] = number
+
+
+def _block(event: Any, *, named: bool) -> str:
+    kind = event.get("type") if named and isinstance(event, dict) else None
+    name = f"event: {kind}\n" if isinstance(kind, str) else ""
+    return f"{name}data: {_dumps(event)}\n\n"
 
 
 def _dumps(document: Any) -> str:

@@ -1,0 +1,256 @@
+"""From a file, the environment and flags to one ``Config``.
+
+The order is defaults < YAML < environment (``TEELINE__SECTION__KEY``) < flags. What belongs here:
+which keys there are, what type each has, and errors that name the place. What doesn't: the values'
+own rules (model.py).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from teeline.config.model import (
+    AuditConfig,
+    Config,
+    ListenAddress,
+    RulesConfig,
+    SchemaConfig,
+    ShutdownConfig,
+    Timeouts,
+    UpstreamConfig,
+    UpstreamURL,
+)
+from teeline.config.tree import (
+    ConfigError,
+    Entry,
+    Problem,
+    Setting,
+    Tree,
+    from_environment,
+    from_settings,
+    from_yaml,
+    merge,
+    shown,
+)
+from teeline.validators.limits import Limits
+from teeline.validators.model import Severity
+from teeline.validators.policy import Policy, UnknownRuleError
+from teeline.validators.rules import register
+
+__all__ = ["ConfigError", "Setting", "load", "load_file"]
+
+_Read = Callable[[Tree], Any]
+"""Reads one value; ValueError says in one line what is wrong with it."""
+
+
+def load(
+    file: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Iterable[Setting] = (),
+) -> Config:
+    """The configuration that a file, the environment and flags make.
+
+    ConfigError names what is wrong.
+    """
+    tree = Tree({}, "") if file is None else load_file(file)
+    tree = merge(tree, from_environment(environ or {}))
+    tree = merge(tree, from_settings(flags))
+    reader = _Reader()
+    values = reader.section(tree, _ROOT)
+    if reader.problems:
+        raise ConfigError(reader.problems)
+    try:
+        return Config(**{"upstreams": (), **values})
+    except ValueError as error:
+        raise ConfigError([Problem(file or "", str(error))]) from None
+
+
+def load_file(file: str) -> Tree:
+    """The tree of a YAML file. ConfigError where it can't be read or is no YAML."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError([Problem(file, f"can't be read: {error.strerror}")]) from None
+    except UnicodeDecodeError:
+        raise ConfigError([Problem(file, "is not UTF-8 text")]) from None
+    tree = from_yaml(text, file)
+    if not isinstance(tree.value, dict):
+        raise ConfigError([Problem(tree.where, f"is {_kind(tree.value)}, not a mapping")])
+    return tree
+
+
+class _Reader:
+    """Walks a tree along a table of keys and keeps every problem, so that one run shows them
+    all.
+    """
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def section(self, tree: Tree, keys: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of a mapping's known keys, each read by its entry in ``keys``."""
+        values: dict[str, Any] = {}
+        if tree.value is None:
+            return values
+        if not isinstance(tree.value, dict):
+            self.problems.append(Problem(tree.where, f"is {_kind(tree.value)}, not a mapping"))
+            return values
+        for key, entry in tree.value.items():
+            if key in keys:
+                self._read(key, entry, keys[key], values)
+            else:
+                self.problems.append(Problem(entry.where, _unknown("key", key, keys)))
+        return values
+
+    def _read(self, key: str, entry: Entry, read: Any, values: dict[str, Any]) -> None:
+        before = len(self.problems)
+        try:
+            value = read.build(self, entry.tree) if isinstance(read, _Section) else read(entry.tree)
+        except ConfigError as error:
+            self.problems.extend(error.problems)
+            return
+        except ValueError as error:
+            where = entry.tree.where
+            # A flag's name says already what the value is.
+            named = str(error) if where.startswith("--") else f"`{key}`: {error}"
+            self.problems.append(Problem(where, named))
+            return
+        if len(self.problems) == before:
+            values[key] = value
+
+
+class _Section:
+    """A mapping of its own, or with ``many`` a list of such mappings, that becomes a dataclass."""
+
+    def __init__(
+        self, make: Callable[..., Any], keys: Mapping[str, Any], many: bool = False
+    ) -> None:
+        self._make = make
+        self._keys = keys
+        self._many = many
+
+    def build(self, reader: _Reader, tree: Tree) -> Any:
+        if not self._many:
+            return self._one(reader, tree)
+        if not isinstance(tree.value, list):
+            raise ValueError(f"is {_kind(tree.value)}, not a list")
+        return tuple(self._one(reader, item) for item in tree.value)
+
+    def _one(self, reader: _Reader, tree: Tree) -> Any:
+        before = len(reader.problems)
+        values = reader.section(tree, self._keys)
+        if len(reader.problems) > before:
+            return None
+        try:
+            return self._make(**values)
+        except ValueError as error:
+            reader.problems.append(Problem(tree.where, str(error)))
+            return None
+
+
+def _text(tree: Tree) -> str:
+    if not isinstance(tree.value, str):
+        raise ValueError(f"is {_kind(tree.value)}, not text")
+    return tree.value
+
+
+def _flag(tree: Tree) -> bool:
+    if not isinstance(tree.value, bool):
+        raise ValueError(f"is {_kind(tree.value)}, not true or false")
+    return tree.value
+
+
+def _count(tree: Tree) -> int:
+    if isinstance(tree.value, bool) or not isinstance(tree.value, int) or tree.value < 1:
+        raise ValueError("is not a whole number above 0")
+    return tree.value
+
+
+def _seconds(tree: Tree) -> float:
+    value = tree.value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e6:
+        raise ValueError("is not a number of seconds")
+    return float(value)
+
+
+def _limit(tree: Tree) -> float | None:
+    """A timeout: seconds above 0, or null for none."""
+    if tree.value is None:
+        return None
+    if (seconds := _seconds(tree)) == 0:
+        raise ValueError("is 0 seconds; write null for no limit")
+    return seconds
+
+
+def _pattern(tree: Tree) -> str:
+    """A rule's id or family, as the register knows it."""
+    text = _text(tree)
+    try:
+        Policy(register(), select=(text,))
+    except UnknownRuleError:
+        known = {name for rule in register().values() for name in (rule.id, rule.family)}
+        raise ValueError(_unknown("rule", text, known)) from None
+    return text
+
+
+def _patterns(tree: Tree) -> tuple[str, ...]:
+    if not isinstance(tree.value, list):
+        raise ValueError(f"is {_kind(tree.value)}, not a list")
+    return tuple(_pattern(item) for item in tree.value)
+
+
+def _severities(tree: Tree) -> dict[str, Severity]:
+    if not isinstance(tree.value, dict):
+        raise ValueError(f"is {_kind(tree.value)}, not a mapping of rules to severities")
+    return {
+        _pattern(Tree(key, entry.where)): Severity.parse(_text(entry.tree))
+        for key, entry in tree.value.items()
+    }
+
+
+def _upstream(**values: Any) -> UpstreamConfig:
+    if "url" not in values:
+        raise ValueError("an upstream needs a `url`")
+    return UpstreamConfig(**values)
+
+
+def _kind(value: object) -> str:
+    kinds = {
+        dict: "a mapping",
+        list: "a list",
+        str: "text",
+        bool: "true or false",
+        type(None): "null",
+    }
+    return kinds.get(type(value), "a number" if isinstance(value, int | float) else "a date")
+
+
+def _unknown(what: str, word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, sorted(known), n=1)
+    hint = f", did you mean `{near[0]}`?" if near else ""
+    return f"unknown {what} `{shown(word)}`{hint}"
+
+
+_TIMEOUTS: dict[str, _Read] = {field.name: _limit for field in fields(Timeouts)}
+_UPSTREAM = {
+    "name": _text,
+    "url": lambda tree: UpstreamURL.parse(_text(tree)),
+    "listen": lambda tree: ListenAddress.parse(_text(tree)),
+    "prefix": _text,
+    "timeouts": _Section(Timeouts, _TIMEOUTS),
+}
+_ROOT = {
+    "listen": lambda tree: ListenAddress.parse(_text(tree)),
+    "upstreams": _Section(_upstream, _UPSTREAM, many=True),
+    "rules": _Section(
+        RulesConfig, {"select": _patterns, "ignore": _patterns, "severity": _severities}
+    ),
+    "limits": _Section(Limits, {field.name: _count for field in fields(Limits)}),
+    "audit": _Section(AuditConfig, {"enabled": _flag, "dir": lambda tree: Path(_text(tree))}),
+    "shutdown": _Section(ShutdownConfig, {"deadline": _seconds}),
+    "schema": _Section(SchemaConfig, {"timeout": _seconds}),
+}

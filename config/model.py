@@ -1,0 +1,214 @@
+"""What can be set, as frozen values that are right once they exist.
+
+What belongs here: the shape of a configuration, its defaults, and what makes a value wrong, said in
+one line. What doesn't: where values come from (load.py) and what is done with them (proxy).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+from teeline.validators.limits import DEFAULT_LIMITS, Limits
+from teeline.validators.model import Severity
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+_PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)+\Z")
+_PATH = re.compile(r"[\x21-\x7e]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ListenAddress:
+    """Where clients connect to. ``port`` 0 takes a free one."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> ListenAddress:
+        """From ``HOST:PORT`` (``[::1]:8787`` for IPv6); ValueError with one line otherwise."""
+        host, colon, port = text.rpartition(":")
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        elif ":" in host:
+            raise ValueError("an IPv6 address is written in brackets, [::1]:8787")
+        if not colon or not host or not _is_port(port):
+            raise ValueError("a listen address is HOST:PORT, for example 127.0.0.1:8787")
+        return cls(host, int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamURL:
+    """The base URL of an upstream. ``path`` has no slash at its end and may be empty."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @classmethod
+    def parse(cls, text: str) -> UpstreamURL:
+        """From a URL; ValueError with one line otherwise, which never quotes a key in the URL."""
+        parts = _split(text)
+        path = parts.path.rstrip("/")
+        if "/v1/v1/" in path + "/":
+            raise ValueError("the URL holds /v1/v1; write /v1 once")
+        if not _PATH.match(path) or ".." in path.split("/"):
+            raise ValueError("the path of the URL holds blanks, non-ASCII characters or '..'")
+        host = parts.hostname or ""
+        port = parts.port if parts.port is not None else _DEFAULT_PORTS[parts.scheme]
+        return cls(parts.scheme, host, port, path)
+
+    @property
+    def authority(self) -> str:
+        """What the Host field says: the port only where it isn't the scheme's own (RFC 9110
+        7.2).
+        """
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """In seconds; None is no limit, since a reasoning model may be silent for minutes.
+
+    ``connect``: until a connection stands, names resolved and TLS set up. ``first_byte``: from the
+    end of the request to the head of the answer. ``idle``: between two pieces of the answer.
+    ``total``: the whole exchange.
+    """
+
+    connect: float | None = 10.0
+    first_byte: float | None = None
+    idle: float | None = None
+    total: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamConfig:
+    """One relay.
+
+    At most one of ``listen`` (an address of its own) and ``prefix`` (a path) is set.
+    """
+
+    url: UpstreamURL
+    name: str = ""
+    listen: ListenAddress | None = None
+    prefix: str = ""
+    timeouts: Timeouts = Timeouts()
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            derived = re.sub(r"[^A-Za-z0-9._-]+", "-", self.url.host).strip("-")[:64]
+            object.__setattr__(self, "name", derived or "upstream")
+        if not _NAME.match(self.name):
+            raise ValueError("a name is 1 to 64 letters, digits, dots, dashes and underscores")
+        if self.prefix and (not _PREFIX.match(self.prefix) or ".." in self.prefix.split("/")):
+            raise ValueError("a prefix is a path like /openai, with no slash at its end")
+        if self.prefix and self.listen:
+            raise ValueError("an upstream has a prefix or a listen address of its own, not both")
+
+
+@dataclass(frozen=True, slots=True)
+class RulesConfig:
+    """Which rules are reported, by id or family; ``select`` empty is all, ``ignore`` wins."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    severity: Mapping[str, Severity] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditConfig:
+    """The audit log: whether it is written, and to which folder."""
+
+    enabled: bool = True
+    dir: Path = Path("teeline-data")
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownConfig:
+    """``deadline``: seconds that open streams get to end by themselves."""
+
+    deadline: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaConfig:
+    """``timeout``: seconds that the end of an exchange waits for schema checks at most."""
+
+    timeout: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything that is set. ValueError where the upstreams can't be told apart."""
+
+    upstreams: tuple[UpstreamConfig, ...]
+    listen: ListenAddress = ListenAddress("127.0.0.1", 8787)
+    rules: RulesConfig = RulesConfig()
+    limits: Limits = DEFAULT_LIMITS
+    audit: AuditConfig = AuditConfig()
+    shutdown: ShutdownConfig = ShutdownConfig()
+    schema: SchemaConfig = SchemaConfig()
+
+    def __post_init__(self) -> None:
+        if not self.upstreams:
+            raise ValueError("no upstream: give --upstream URL, or `upstreams` in a config file")
+        names = [upstream.name for upstream in self.upstreams]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"two upstreams are named {twice}")
+        for address, upstreams in self.by_address():
+            _check_prefixes(address, upstreams)
+
+    def by_address(self) -> Iterator[tuple[ListenAddress, tuple[UpstreamConfig, ...]]]:
+        """The addresses to listen on with the upstreams behind each, in the order of the file."""
+        addresses: dict[ListenAddress, list[UpstreamConfig]] = {}
+        for upstream in self.upstreams:
+            addresses.setdefault(upstream.listen or self.listen, []).append(upstream)
+        for address, upstreams in addresses.items():
+            yield address, tuple(upstreams)
+
+
+def _check_prefixes(address: ListenAddress, upstreams: tuple[UpstreamConfig, ...]) -> None:
+    seen: dict[str, str] = {}
+    for upstream in upstreams:
+        other = seen.setdefault(upstream.prefix, upstream.name)
+        if other != upstream.name:
+            where = f"{address}{upstream.prefix}"
+            raise ValueError(
+                f"upstreams {other} and {upstream.name} both answer at {where}; "
+                "give each a prefix or a listen address of its own"
+            )
+
+
+def _split(text: str) -> SplitResult:
+    """The parts of an upstream URL. No message repeats the text: it may hold a key."""
+    try:
+        parts = urlsplit(text)
+        if parts.port == 0:
+            raise ValueError
+    except ValueError:
+        raise ValueError("this is not a URL; write https://relay.example/v1") from None
+    if parts.scheme not in _DEFAULT_PORTS or "://" not in text:
+        raise ValueError("the URL begins with http:// or https://, like https://relay.example/v1")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("the URL holds a user name or password; clients send keys of their own")
+    if "?" in text or "#" in text:
+        raise ValueError("the URL holds a query or a fragment; a base URL ends with its path")
+    if not parts.hostname or not parts.hostname.isascii() or not _PATH.match(text):
+        raise ValueError("the host of the URL is missing, or holds characters that a URL can't")
+    return parts
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65535

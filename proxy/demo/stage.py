@@ -1,0 +1,116 @@
+"""Relay and proxy, up together in one process, and down again in the right order.
+
+What belongs here: the wiring of the demo's parts with the real server and the real sinks. What
+doesn't: options and exit codes (proxy/cli/demo.py), traffic, judgement and layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from teeline.config.model import Config, ListenAddress, SchemaConfig, UpstreamConfig, UpstreamURL
+from teeline.proxy.audit.record import Origin, ruleset_id
+from teeline.proxy.audit.sink import AuditSink
+from teeline.proxy.console import ConsoleSink
+from teeline.proxy.demo.relay import Relay
+from teeline.proxy.demo.scenarios import SCENARIOS, Scenario
+from teeline.proxy.demo.traffic import Collector
+from teeline.proxy.reports.model import tool_version
+from teeline.proxy.schemapool import SchemaPool
+from teeline.proxy.server import ProxyServer
+from teeline.proxy.sinks import Sink
+from teeline.validators.events import Closed, Found, Opened
+from teeline.validators.rules import register
+
+STOP_DEADLINE = 2.0
+"""Seconds that open streams get when the demo is stopped."""
+SCHEMA_TIMEOUT = 4.0
+"""Seconds that a verdict waits for a schema check; the first one waits for its process to start."""
+PACE = 0.01
+"""Seconds between two pieces of a stream: enough to be seen arriving one by one."""
+
+
+class Curtain:
+    """A sink that passes on what happens from ``raise_`` on, and nothing before.
+
+    The demo's own traffic is shown as a table; printed live as well, it would be told twice, and
+    the damping would then hold back the first findings of the user's own requests.
+    """
+
+    name = "live"
+
+    def __init__(self, behind: Sink) -> None:
+        self._behind = behind
+        self._up = False
+
+    def raise_(self) -> None:
+        self._up = True
+
+    async def start(self) -> None:
+        await self._behind.start()
+
+    def opened(self, event: Opened) -> None:
+        if self._up:
+            self._behind.opened(event)
+
+    def found(self, event: Found) -> None:
+        if self._up:
+            self._behind.found(event)
+
+    def closed(self, event: Closed) -> None:
+        if self._up:
+            self._behind.closed(event)
+
+    async def drain(self, deadline: float) -> None:
+        await self._behind.drain(deadline)
+
+    async def close(self) -> None:
+        await self._behind.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What is up: the proxy's base URL for clients, and what the demo drives."""
+
+    base_url: str
+    relay: Relay
+    collector: Collector
+    live: Curtain
+
+
+@asynccontextmanager
+async def stage(
+    listen: ListenAddress,
+    audit_dir: Path,
+    live: TextIO,
+    scenarios: Sequence[Scenario] = SCENARIOS,
+) -> AsyncIterator[Stage]:
+    """Relay and proxy, up until the block ends.
+
+    ``live`` is the stream on which violations are told as they happen, once the curtain is up.
+    Raises ServeError or OSError where something can't start.
+    """
+    relay, collector = Relay(scenarios, PACE), Collector()
+    curtain = Curtain(ConsoleSink(live))
+    checker = SchemaPool(timeout=SCHEMA_TIMEOUT)
+    try:
+        config = _config(await relay.start(), listen)
+        audit = AuditSink(audit_dir, origin=Origin(tool_version(), ruleset_id(register())))
+        proxy = ProxyServer(config, (collector, audit, curtain), checker)
+        try:
+            listener = (await proxy.start())[0]
+            yield Stage(listener.base_url, relay, collector, curtain)
+        finally:
+            await proxy.stop(STOP_DEADLINE)
+    finally:
+        await relay.stop()
+        await checker.close()
+
+
+def _config(relay_url: str, listen: ListenAddress) -> Config:
+    upstream = UpstreamConfig(UpstreamURL.parse(relay_url), name="demo-relay")
+    return Config((upstream,), listen=listen, schema=SchemaConfig(timeout=SCHEMA_TIMEOUT))

@@ -1,0 +1,181 @@
+"""From file, environment and flags to one configuration, or to lines that say what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from teeline.config.load import ConfigError, Setting, load
+from teeline.config.model import (
+    AuditConfig,
+    Config,
+    ListenAddress,
+    Timeouts,
+    UpstreamConfig,
+    UpstreamURL,
+)
+from teeline.validators.limits import DEFAULT_LIMITS, Limits
+from teeline.validators.model import Severity
+
+UPSTREAM = Setting(("upstreams",), [{"url": "https://relay.example/v1"}], "--upstream")
+RELAY = UpstreamConfig(UpstreamURL.parse("https://relay.example/v1"))
+DEFAULT_YAML = Path(__file__).parents[2] / "config" / "default.yaml"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "teeline.yaml"
+
+
+def problems(file: Path | None, text: str = "", **environ: str) -> list[str]:
+    """What is wrong, with the file under its name alone."""
+    if file is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load(None if file is None else str(file), environ, [UPSTREAM] if not text else [])
+    return [str(p).replace(f"{file}", "teeline.yaml") for p in caught.value.problems]
+
+
+def test_an_upstream_alone_is_enough() -> None:
+    assert load(flags=[UPSTREAM]) == Config(upstreams=(RELAY,))
+
+
+def test_without_an_upstream_the_line_says_how_to_give_one() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^no upstream: give --upstream URL, or `upstreams` in a"
+    ):
+        load()
+
+
+def test_the_file_of_defaults_says_what_the_defaults_are() -> None:
+    assert load(str(DEFAULT_YAML), flags=[UPSTREAM]) == load(flags=[UPSTREAM])
+
+
+def test_the_example_in_the_file_of_defaults_can_be_used(file: Path) -> None:
+    lines = DEFAULT_YAML.read_text(encoding="utf-8").splitlines()
+    start = lines.index("# upstreams:")
+    example = [line.removeprefix("# ") for line in lines[start:] if line.startswith("# ")]
+    file.write_text("\n".join(example), encoding="utf-8")
+    assert load(str(file)).upstreams == (
+        UpstreamConfig(RELAY.url, "relay", timeouts=Timeouts(connect=10.0)),
+    )
+
+
+def test_every_setting_can_be_set(file: Path) -> None:
+    file.write_text(
+        """
+listen: 0.0.0.0:9000
+upstreams:
+  - {name: a, url: http://a.example/v1, timeouts: {connect: 1, first_byte: 2.5, idle: 3, total: null}}
+  - {name: b, url: http://b.example, prefix: /b}
+  - {name: c, url: http://c.example, listen: "[::1]:9001"}
+rules: {select: [chatstream, http.truncated], ignore: [chatstream.*], severity: {sse: info}}
+limits: {body: 1000, depth: 5}
+audit: {enabled: false, dir: /var/log/teeline}
+shutdown: {deadline: 0}
+schema: {timeout: 0.5}
+""",
+        encoding="utf-8",
+    )
+    config = load(str(file))
+    assert config.listen == ListenAddress("0.0.0.0", 9000)
+    a, b, c = config.upstreams
+    assert a.timeouts == Timeouts(connect=1.0, first_byte=2.5, idle=3.0, total=None)
+    assert (b.prefix, c.listen) == ("/b", ListenAddress("::1", 9001))
+    assert config.rules.select == ("chatstream", "http.truncated")
+    assert config.rules.ignore == ("chatstream.*",)
+    assert config.rules.severity == {"sse": Severity.INFO}
+    assert config.limits == Limits(body=1000, depth=5)
+    assert config.limits.line == DEFAULT_LIMITS.line
+    assert config.audit == AuditConfig(enabled=False, dir=Path("/var/log/teeline"))
+    assert (config.shutdown.deadline, config.schema.timeout) == (0.0, 0.5)
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(file: Path) -> None:
+    file.write_text(
+        "listen: h:1\naudit: {dir: file}\nshutdown: {deadline: 1}\n"
+        "upstreams: [{url: http://file.example}]\n",
+        encoding="utf-8",
+    )
+    environ = {"TEELINE__LISTEN": "h:2", "TEELINE__AUDIT__DIR": "env"}
+    config = load(str(file), environ, [Setting(("listen",), "h:3", "--listen"), UPSTREAM])
+    assert config.listen.port == 3
+    assert config.audit.dir == Path("env")
+    assert config.shutdown.deadline == 1.0
+    assert config.upstreams == (RELAY,)
+
+
+def test_unknown_keys_are_all_named_with_their_place_and_the_nearest_known(file: Path) -> None:
+    text = "upsteams: []\nupstreams:\n  - url: http://h\n    timeouts: {conect: 1}\nzzz: 1\n"
+    assert problems(file, text) == [
+        "teeline.yaml:1:1: unknown key `upsteams`, did you mean `upstreams`?",
+        "teeline.yaml:4:16: unknown key `conect`, did you mean `connect`?",
+        "teeline.yaml:5:1: unknown key `zzz`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("listen: 1", "1:9: `listen`: is a number, not text"),
+        ("audit: [1]", "1:8: is a list, not a mapping"),
+        ("- a", "1:1: is a list, not a mapping"),
+        ("upstreams: http://h", "1:12: `upstreams`: is text, not a list"),
+        ("upstreams: [http://h]", "1:13: is text, not a mapping"),
+        ("upstreams: [{name: a}]", "1:13: an upstream needs a `url`"),
+        ("upstreams: [{url: http://h, name: 'a b'}]", "1:13: a name is 1 to 64 letters, digits"),
+        ("audit: {enabled: 1}", "1:18: `enabled`: is a number, not true or false"),
+        ("audit: {enabled: 'yes'}", "1:18: `enabled`: is text, not true or false"),
+        ("audit: {dir: 2026-11-30}", "1:14: `dir`: is a date, not text"),
+        ("shutdown: {deadline: -1}", "1:22: `deadline`: is not a number of seconds"),
+        ("shutdown: {deadline: .nan}", "1:22: `deadline`: is not a number of seconds"),
+        ("shutdown: {deadline: true}", "1:22: `deadline`: is not a number of seconds"),
+        ("limits: {body: 0}", "1:16: `body`: is not a whole number above 0"),
+        ("limits: {body: 1.5}", "1:16: `body`: is not a whole number above 0"),
+        ("rules: {select: chat}", "1:17: `select`: is text, not a list"),
+        ("rules: {severity: [a]}", "1:19: `severity`: is a list, not a mapping"),
+        ("rules: {severity: {sse: bad}}", "1:19: `severity`: unknown severity 'bad'"),
+        (
+            "rules: {ignore: [chatstraem.*]}",
+            "1:17: `ignore`: unknown rule `chatstraem.*`, did you mean `chatstream`?",
+        ),
+        (
+            "upstreams: [{url: http://h, timeouts: {idle: 0}}]",
+            "1:46: `idle`: is 0 seconds; write null for no limit",
+        ),
+        ("upstreams: [{url: 'http://h/?sk-secret'}]", "1:19: `url`: the URL holds a query"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_with_its_place(
+    file: Path, text: str, problem: str
+) -> None:
+    (line,) = problems(file, text)
+    assert line.startswith(f"teeline.yaml:{problem}")
+    assert "sk-secret" not in line
+
+
+def test_an_unknown_variable_is_named() -> None:
+    (line,) = problems(None, TEELINE__SHUTDOWN__DEADLNE="3")
+    expected = "TEELINE__SHUTDOWN__DEADLNE: unknown key `deadlne`, did you mean `deadline`?"
+    assert line == expected
+
+
+def test_a_flag_that_cannot_be_is_named_and_nothing_else() -> None:
+    with pytest.raises(ConfigError, match=r"^--listen: a listen address is HOST:PORT"):
+        load(flags=[UPSTREAM, Setting(("listen",), "8787", "--listen")])
+
+
+def test_upstreams_that_collide_are_said_to_be_in_the_file(file: Path) -> None:
+    (line,) = problems(file, "upstreams: [{url: http://a.example}, {url: http://b.example}]")
+    assert line.startswith("teeline.yaml: upstreams a.example and b.example both answer at")
+
+
+def test_a_file_that_cannot_be_read_is_one_line(file: Path) -> None:
+    with pytest.raises(ConfigError, match=r"teeline\.yaml: can't be read: No such file"):
+        load(str(file))
+    file.write_bytes(b"a: \xff")
+    with pytest.raises(ConfigError, match=r"teeline\.yaml: is not UTF-8 text$"):
+        load(str(file))
+    with pytest.raises(ConfigError, match="can't be read: Is a directory"):
+        load(str(file.parent))

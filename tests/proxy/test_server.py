@@ -1,0 +1,215 @@
+"""The proxy as an object: it starts whole or not at all, and stops without losing what is under way."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from teeline.config.model import Config, ListenAddress, UpstreamConfig, UpstreamURL
+from teeline.proxy.server import ProxyServer, Route, ServeError
+from teeline.proxy.sinks import SinkError
+from teeline.validators.model import Ended
+from tests.proxy.raw import Proxy, Recorder, Wire, answering, client, proxy, raw_upstream, run
+
+LOOPBACK = ListenAddress("127.0.0.1", 0)
+GET = b"GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"
+
+
+class LoggedSink(Recorder):
+    """A recorder that keeps what is done to it, and may refuse to start."""
+
+    def __init__(self, refuses: bool = False) -> None:
+        super().__init__()
+        self.life: list[str] = []
+        self._refuses = refuses
+
+    async def start(self) -> None:
+        if self._refuses:
+            raise SinkError("the sink's folder can't be written")
+        self.life.append("start")
+
+    async def drain(self, deadline: float) -> None:
+        self.life.append(f"drain after {len(self.exchanges)}")
+
+    async def close(self) -> None:
+        self.life.append("close")
+
+
+def config(*urls: str, listen: ListenAddress = LOOPBACK) -> Config:
+    upstreams = (UpstreamConfig(UpstreamURL.parse(url), f"relay-{url[-1]}") for url in urls)
+    return Config(upstreams=tuple(upstreams), listen=listen)
+
+
+def test_a_listener_says_what_a_clients_base_url_is_and_where_it_leads() -> None:
+    async def test() -> None:
+        a, b = UpstreamURL.parse("https://a.example/v1"), UpstreamURL.parse("http://b.example/api")
+        upstreams = (
+            UpstreamConfig(a, "a"),
+            UpstreamConfig(b, "b", prefix="/b"),
+            UpstreamConfig(b, "c", listen=ListenAddress("0.0.0.0", 0)),
+        )
+        server = ProxyServer(Config(upstreams=upstreams, listen=LOOPBACK), ())
+        shared, own = await server.start()
+        await server.stop(0)
+        origin = f"http://127.0.0.1:{shared.port}"
+        assert shared.base_url == origin + "/v1"
+        assert shared.upstreams == ("a", "b")
+        assert shared.routes == (
+            Route("a", origin + "/v1", "https://a.example/v1"),
+            Route("b", origin + "/b/v1", "http://b.example/api/v1"),
+        )
+        assert own.base_url == f"http://127.0.0.1:{own.port}/v1"
+
+    run(test())
+
+
+def test_a_port_in_use_is_one_line_and_starts_no_sink() -> None:
+    async def test() -> None:
+        sink = LoggedSink()
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = ListenAddress("127.0.0.1", taken.getsockname()[1])
+            with pytest.raises(
+                ServeError, match=rf"^can't listen on {address}: [^\n]*in use[^\n]*$"
+            ):
+                await ProxyServer(config("http://h/1", listen=address), [sink]).start()
+        assert sink.life == []
+
+    run(test())
+
+
+def test_a_sink_that_cannot_start_leaves_nothing_open() -> None:
+    async def test() -> None:
+        started, refusing = LoggedSink(), LoggedSink(refuses=True)
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            address = ListenAddress("127.0.0.1", probe.getsockname()[1])
+        server = ProxyServer(config("http://h/1", listen=address), [started, refusing])
+        with pytest.raises(ServeError, match=r"^the sink's folder can't be written$"):
+            await server.start()
+        assert started.life == ["start", "close"]
+        with socket.create_server(("127.0.0.1", address.port)):
+            await server.stop(0)
+
+    run(test())
+
+
+async def _streaming(wire: Wire, teeline: Proxy) -> None:
+    """A client in the middle of an answer."""
+    await wire.send(GET)
+    await wire.read_head()
+    assert await wire.read(6) == b"1\r\na\r\n"
+
+
+def test_stopping_refuses_new_connections_closes_idle_ones_and_lets_answers_end() -> None:
+    async def test() -> None:
+        sink = LoggedSink()
+        more = asyncio.Event()
+
+        async def script(wire: Wire) -> None:
+            await wire.read_message()
+            await wire.send(CHUNKED)
+            await more.wait()
+            await wire.send(b"0\r\n\r\n")
+            await wire.ended()
+
+        async with (
+            raw_upstream(script) as upstream,
+            proxy(upstream.url, sink) as teeline,
+            client(teeline.port) as idle,
+            client(teeline.port) as busy,
+        ):
+            await _streaming(busy, teeline)
+            stopping = asyncio.create_task(teeline.server.stop(30.0))
+            assert await idle.ended() == b""
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", teeline.port)
+            assert not stopping.done()
+            more.set()
+            assert await busy.ended() == b"0\r\n\r\n"
+            await stopping
+        assert sink.ended == [Ended.COMPLETE]
+        assert sink.life == ["start", "drain after 1", "close"]
+
+    run(test())
+
+
+@pytest.mark.parametrize("hastened", [False, True])
+def test_what_does_not_end_by_the_deadline_is_cut_off(
+    hastened: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A second stop with no deadline is the user's second signal."""
+
+    async def test() -> None:
+        sink = LoggedSink()
+
+        async def script(wire: Wire) -> None:
+            await wire.read_message()
+            await wire.send(CHUNKED)
+            await wire.ended()
+
+        async with raw_upstream(script) as upstream, proxy(upstream.url, sink) as teeline:
+            async with client(teeline.port) as busy:
+                await _streaming(busy, teeline)
+                stopping = asyncio.create_task(teeline.server.stop(1e6 if hastened else 0.0))
+                await asyncio.sleep(0)
+                if hastened:
+                    assert not stopping.done()
+                    await teeline.server.stop(0)
+                await stopping
+                assert await busy.ended() == b""
+            await asyncio.gather(*upstream.tasks)
+        assert sink.ended == [Ended.SHUTDOWN]
+        assert sink.life == ["start", "drain after 1", "close"]
+
+    run(test())
+
+
+def test_a_request_that_comes_while_stopping_gets_a_503() -> None:
+    async def test() -> None:
+        sink = LoggedSink()
+        async with (
+            answering(OK) as upstream,
+            proxy(upstream.url, sink) as teeline,
+            client(teeline.port) as wire,
+        ):
+            await wire.send(GET)
+            await wire.read_message()
+            # Read by the parser in the turn in which the stop begins: neither idle nor begun.
+            (connection,) = teeline.server.connections()
+            connection.data_received(GET)
+            await teeline.server.stop(30.0)
+            refused = await wire.read_message()
+            assert refused.status == 503
+            assert refused.value(b"teeline-error") == b"shutting_down"
+        assert sink.ended == [Ended.COMPLETE, Ended.REFUSED]
+
+    run(test())
+
+
+def test_stopping_twice_or_before_a_start_does_no_harm() -> None:
+    async def test() -> None:
+        sink = LoggedSink()
+        unstarted = ProxyServer(config("http://h/1"), [sink])
+        await unstarted.stop(0)
+        await unstarted.stop(0)
+        assert sink.life == ["drain after 0", "close"]
+
+    run(test())
+
+
+def test_requests_are_counted_whatever_came_of_them() -> None:
+    async def test() -> None:
+        async with answering(OK) as upstream, proxy(upstream.url) as teeline:
+            assert teeline.server.requests == 0
+            async with client(teeline.port) as wire:
+                await wire.send(GET)
+                await wire.read_message()
+            async with client(teeline.port) as wire:
+                await wire.send(b"CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n")
+                await wire.read_message()
+            assert teeline.server.requests == 2
+
+    run(test())

@@ -1,0 +1,112 @@
+"""Connections to upstreams, and what is said when there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+import pytest
+
+from teeline.config.model import Timeouts, UpstreamConfig, UpstreamURL
+from teeline.proxy import answers
+from teeline.proxy.upstream import Upstream, UpstreamConnection, UpstreamError
+from tests.proxy.raw import Wire, raw_upstream, run
+
+
+async def _silent(wire: Wire) -> None:
+    await wire.ended()
+
+
+def upstream(url: str, **limits: float | None) -> Upstream:
+    return Upstream(UpstreamConfig(UpstreamURL.parse(url), timeouts=Timeouts(**limits)))
+
+
+async def failing(target: Upstream) -> answers.Answer:
+    with pytest.raises(UpstreamError) as caught:
+        await target.connect(lambda _: None)
+    return caught.value.answer
+
+
+def test_a_refused_connection_and_an_unknown_host_are_unreachable() -> None:
+    async def test() -> None:
+        async with raw_upstream(_silent) as gone:
+            url = gone.url
+        assert await failing(upstream(url)) is answers.UNREACHABLE
+        assert await failing(upstream("http://host.invalid")) is answers.UNREACHABLE
+        assert await failing(upstream(f"http://{'a' * 64}.invalid")) is answers.UNREACHABLE
+
+    run(test())
+
+
+def test_a_connection_that_takes_too_long_is_a_timeout() -> None:
+    """A server that accepts and never answers the TLS handshake."""
+
+    async def test() -> None:
+        async with raw_upstream(_silent) as mute:
+            target = upstream(mute.url.replace("http:", "https:"), connect=0.01)
+            assert await failing(target) is answers.CONNECT_TIMEOUT
+
+    run(test())
+
+
+def test_a_server_without_tls_is_said_to_have_none() -> None:
+    async def test() -> None:
+        async def script(wire: Wire) -> None:
+            await wire.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        async with raw_upstream(script) as plain:
+            target = upstream(plain.url.replace("http:", "https:"))
+            assert await failing(target) is answers.TLS_FAILED
+
+    run(test())
+
+
+def test_the_end_of_a_connection_is_told_once() -> None:
+    async def test() -> None:
+        lost: asyncio.Queue[UpstreamConnection] = asyncio.Queue()
+        async with raw_upstream(_silent) as server:
+            connection = await upstream(server.url).connect(lost.put_nowait)
+            connection.abort()
+            assert await lost.get() is connection
+            await connection.lost
+            assert lost.empty()
+
+    run(test())
+
+
+def test_bytes_before_any_request_end_the_connection() -> None:
+    async def test() -> None:
+        lost: asyncio.Queue[UpstreamConnection] = asyncio.Queue()
+
+        async def script(wire: Wire) -> None:
+            await wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            await wire.ended()
+
+        async with raw_upstream(script) as server:
+            connection = await upstream(server.url).connect(lost.put_nowait)
+            assert await lost.get() is connection
+
+    run(test())
+
+
+def test_certificates_are_verified_and_only_http_1_1_is_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    offered: list[list[str]] = []
+    contexts: list[ssl.SSLContext] = []
+
+    class Watched(ssl.SSLContext):
+        def set_alpn_protocols(self, alpn_protocols: object) -> None:
+            assert isinstance(alpn_protocols, list)
+            offered.append(alpn_protocols)
+
+    def create() -> ssl.SSLContext:
+        context = Watched(ssl.PROTOCOL_TLS_CLIENT)
+        contexts.append(context)
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", create)
+    upstream("https://relay.example/v1")
+    assert offered == [["http/1.1"]]
+    assert contexts[0].verify_mode is ssl.CERT_REQUIRED
+    assert contexts[0].check_hostname

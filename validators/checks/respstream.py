@@ -1,0 +1,413 @@
+"""A Responses stream: typed, numbered events from response.created to one terminal event.
+
+What belongs here: what the events of one stream share. A single output item is in respitems.py, the
+response object of a terminal event in responses.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from teeline.validators.checks.context import Context
+from teeline.validators.checks.errors import check_error_object
+from teeline.validators.checks.items import check_item
+from teeline.validators.checks.respitems import IDENTITY, StreamedItem
+from teeline.validators.checks.responses import check_response_object
+from teeline.validators.evidence import ABSENT
+from teeline.validators.fields.respevents import (
+    DELTA_EVENTS,
+    EVENTS,
+    FORMER_EVENTS,
+    LOGPROBS_EVENTS,
+    OBJECT_DELTAS,
+    STATUSES,
+    TERMINAL,
+    Act,
+    EventRow,
+)
+from teeline.validators.fields.table import Table, has_type, walk
+from teeline.validators.model import Unit
+
+_KEEPALIVES = frozenset({"keepalive", "response.keep_alive"})
+_VENDOR_PREFIXES = ("codex.", "vendor:")
+_TABLES = {name: Table(name, row.fields) for name, row in EVENTS.items()}
+
+
+class ResponsesStream:
+    """Takes the events of one answer of the Responses API."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._numbers = _Numbers(ctx)
+        self._items: dict[int, StreamedItem] = {}
+        self._last_index = -1
+        # GET with starting_after resumes in the middle: what came before is not known
+        self._resumed = ctx.exchange.method == "GET"
+        self._events = 0
+        self._created = False
+        self._running = False
+        self._id: str | None = None
+        self._model: str | None = None
+        self._terminal = ""
+        self._over = False
+        self._lost = False
+        self._keyless = False  # an item could not be told from the others
+        self._done = 0
+        self._checked = 0  # items whose members were checked when they were done
+
+    @property
+    def ended(self) -> bool:
+        return bool(self._terminal)
+
+    def done(self) -> None:
+        """``[DONE]``, which is no part of this protocol."""
+        self._done += 1
+        if not self._over:
+            rule = "respstream.done-marker" if self._terminal else "respstream.done-early"
+            self._ctx.report(rule, detail="data: [DONE] on a Responses stream")
+
+    def unreadable(self) -> None:
+        self._lost = True
+        self._numbers.lost()
+
+    def event(self, value: Any, name: str) -> None:
+        """One event's document; ``name`` is its ``event`` field."""
+        report = self._ctx.report
+        if not isinstance(value, dict):
+            report("respstream.event-not-object", "", value)
+            self.unreadable()
+            return
+        kind = value.get("type")
+        if self._error(value, kind):
+            return
+        if _is_chat_chunk(value):
+            report("respstream.chat-chunks", "/object", value.get("object"), words=True)
+            self._over = True
+            return
+        if self._over:
+            return
+        if not isinstance(kind, str):
+            report("respstream.type-missing", "/type", value.get("type", ABSENT))
+            self._numbers.take(value, required=False)
+            self._lost = True
+            return
+        self._named(value, kind, name)
+
+    def _named(self, value: Mapping[str, Any], kind: str, name: str) -> None:
+        report = self._ctx.report
+        if not name:
+            report("respstream.event-name-missing", "", detail="no event: line")
+        elif name != kind:
+            report("respstream.event-name-mismatch", "/type", kind, words=True)
+        if "stream_id" in value:
+            report("respstream.stream-id", "/stream_id", value["stream_id"])
+        row = EVENTS.get(kind)
+        self._numbers.take(value, required=row is not None)
+        if kind in _KEEPALIVES:
+            report("respstream.keepalive", "/type", kind, words=True)
+        elif self._terminal:
+            self._after_terminal(kind)
+        elif row is not None:
+            self._known(kind, row, value)
+        else:
+            self._unknown(kind)
+
+    def _after_terminal(self, kind: str) -> None:
+        terminal = kind in TERMINAL
+        rule = "respstream.terminal-repeated" if terminal else "respstream.event-after-terminal"
+        self._ctx.report(rule, "/type", kind, words=True)
+
+    def _unknown(self, kind: str) -> None:
+        report = self._ctx.report
+        if kind == "response.cancelled":
+            report("respstream.cancelled-event", "/type", kind, words=True)
+            self._terminal = kind
+        elif kind.startswith(_VENDOR_PREFIXES) or kind.endswith(".rate_limits"):
+            report("respstream.vendor-event", "/type", kind, words=True)
+        else:
+            report("respstream.type-unknown", "/type", kind, words=kind in FORMER_EVENTS)
+
+    # -- errors ----------------------------------------------------------------------------------------
+
+    def _error(self, value: Mapping[str, Any], kind: Any) -> bool:
+        """Whether an event is an error, in any of its shapes; nothing is checked behind it but errors."""
+        error = value.get("error")
+        said = value.get("message", value.get("msg"))
+        bare = kind is None and (bool(error) or ("code" in value and isinstance(said, str)))
+        if kind != "error" and not bare:
+            return False
+        report = self._ctx.report
+        self._ctx.exchange.error_type = "error"
+        if kind == "error" and isinstance(error, dict):
+            report("respstream.error-nested", "/error", error)
+            check_error_object(self._ctx, error, "/error")
+        elif kind == "error" and isinstance(value.get("message"), str) and value["message"]:
+            report("respstream.error-flat", "", value, words=True)
+        else:
+            report("respstream.error-malformed", "", value)
+        self._over = True
+        return True
+
+    # -- known events -----------------------------------------------------------------------------------
+
+    def _known(self, kind: str, row: EventRow, value: Mapping[str, Any]) -> None:
+        report = self._ctx.report
+        self._events += 1
+        if self._events == 1 and kind != "response.created" and not self._resumed:
+            report("respstream.created-not-first", "/type", kind, words=True)
+        self._members(kind, value)
+        if row.act is Act.LIFECYCLE:
+            self._lifecycle(kind, value)
+        elif row.act in (Act.ITEM_ADDED, Act.ITEM_DONE):
+            self._item(row, value)
+        else:
+            self._inner(row, value)
+
+    def _members(self, kind: str, value: Mapping[str, Any]) -> None:
+        report = self._ctx.report
+        walk(_TABLES[kind], value, "", report)
+        if kind in DELTA_EVENTS:
+            wanted = dict if kind in OBJECT_DELTAS else str
+            if not isinstance(value.get("delta"), wanted):
+                report("respstream.delta-type", "/delta", value.get("delta", ABSENT))
+        if kind in LOGPROBS_EVENTS and value.get("logprobs") is None:
+            report("respstream.logprobs-missing", "/logprobs", value.get("logprobs", ABSENT))
+        if kind == "response.function_call_arguments.done" and value.get("name") is None:
+            report("respstream.args-done-name-missing", "/name", value.get("name", ABSENT))
+
+    def _lifecycle(self, kind: str, value: Mapping[str, Any]) -> None:
+        report = self._ctx.report
+        if kind == "response.created":
+            if self._created:
+                report("respstream.created-repeated", "/type", kind, words=True)
+            self._created = True
+        self._running = self._running or kind == "response.in_progress"
+        response = value.get("response")
+        if not isinstance(response, dict):
+            report("respstream.response-missing", "/response", value.get("response", ABSENT))
+            if kind in TERMINAL:
+                self._terminal = kind
+            return
+        self._identity(response)
+        status = response.get("status")
+        if isinstance(status, str) and status not in STATUSES[kind]:
+            report("respstream.status-contradicts-event", "/response/status", status, words=True)
+        if kind in TERMINAL:
+            self._terminated(kind, response)
+            return
+        check_response_object(self._ctx, response, "/response", final=False)
+        if response.get("output"):
+            report("respstream.initial-output-not-empty", "/response/output", response["output"])
+
+    def _identity(self, response: Mapping[str, Any]) -> None:
+        made, model = response.get("id"), response.get("model")
+        if isinstance(made, str):
+            if self._id is not None and made != self._id:
+                self._ctx.report("respstream.response-id-changes", "/response/id", made)
+            self._id = self._id or made
+        if isinstance(model, str):
+            if self._model is not None and model != self._model:
+                self._ctx.report(
+                    "respstream.response-model-changes", "/response/model", model, words=True
+                )
+            self._model = self._model or model
+
+    # -- items ------------------------------------------------------------------------------------------
+
+    def _item(self, row: EventRow, value: Mapping[str, Any]) -> None:
+        report = self._ctx.report
+        index, item = value.get("output_index"), value.get("item")
+        if not isinstance(item, dict):
+            report("respstream.item-null", "/item", value.get("item", ABSENT))
+            if row.act is Act.ITEM_DONE and _typed(row, value, "output_index"):
+                self._unreadable_item(value["output_index"])
+            return
+        if isinstance(index, bool) or not isinstance(index, int):
+            self._keyless = True  # respstream.field-missing has it
+            return
+        known = self._items.get(index)
+        if row.act is Act.ITEM_ADDED:
+            if known is not None:
+                report("respstream.output-index-reused", "/output_index", index)
+                self._keyless = True
+            elif index != self._last_index + 1 and not self._resumed:
+                report("respstream.output-index-gap", "/output_index", index)
+            self._last_index = max(self._last_index, index)
+            self._open(index, item, announced=True).added(item)
+            return
+        if known is None:
+            known = self._unannounced(index, item)
+        known.finish(item)
+        self._checked += 1
+        check_item(self._ctx, item, "/item", final=True)
+
+    def _unreadable_item(self, index: int) -> None:
+        """The item's end came, if without the item."""
+        if index in self._items:
+            self._items[index].done = True
+        else:
+            self._keyless = True
+
+    def _open(self, index: int, item: Mapping[str, Any], *, announced: bool) -> StreamedItem:
+        made = StreamedItem(self._ctx, item, announced=announced)
+        if index in self._items or len(self._items) < self._ctx.limits.tool_calls:
+            self._items[index] = made
+        else:
+            self._ctx.partial("item-limit")
+        return made
+
+    def _unannounced(self, index: int, item: Mapping[str, Any]) -> StreamedItem:
+        """An item that no output_item.added told of; after a fault only what follows is checked."""
+        if not self._resumed and not self._lost:
+            self._ctx.report("respstream.item-added-missing", "/output_index", index)
+        self._last_index = max(self._last_index, index)
+        return self._open(index, item, announced=False)
+
+    def _inner(self, row: EventRow, value: Mapping[str, Any]) -> None:
+        """An event of an item. One whose members can't be read takes its item's texts out of comparison."""
+        index = value.get("output_index")
+        if "output_index" not in {f.name for f in row.fields} or not _typed(
+            row, value, "output_index"
+        ):
+            return
+        item = self._items.get(index)  # type: ignore[arg-type]
+        if item is None:
+            item = self._unannounced(index, {"id": value.get("item_id")})  # type: ignore[arg-type]
+        if all(
+            _typed(row, value, f.name) for f in row.fields if f.name not in (row.member, "item_id")
+        ):
+            item.event(row, value)
+
+    # -- the end --------------------------------------------------------------------------------------
+
+    def _terminated(self, kind: str, response: Mapping[str, Any]) -> None:
+        report = self._ctx.report
+        self._terminal = kind
+        if kind == "response.incomplete":
+            report("respstream.incomplete", "/type", kind, words=True)
+        elif kind == "response.failed":
+            report("respstream.failed", "/type", kind, words=True)
+        if not self._running and not self._resumed:
+            report("respstream.in-progress-missing", "", detail="no response.in_progress")
+        if kind == "response.completed":
+            self._unfinished()
+        output = response.get("output")
+        if not isinstance(output, list):
+            report(
+                "respstream.final-output-missing",
+                "/response/output",
+                response.get("output", ABSENT),
+            )
+        elif kind != "response.failed" and not (self._resumed or self._lost or self._keyless):
+            self._final_output(output)
+        check_response_object(self._ctx, response, "/response", final=True, streamed=self._checked)
+        self._silence(kind, output)
+
+    def _unfinished(self) -> None:
+        report = self._ctx.report
+        kept = (report.unit, report.index, report.byte)
+        for index, item in self._items.items():
+            if not item.done and not self._lost:
+                report.place(Unit.EVENT, *item.place)
+                detail = f"output_index {index} was added and never done"
+                report("respstream.item-done-missing", "/output_index", detail=detail)
+        report.place(*kept)
+
+    def _final_output(self, output: list[Any]) -> None:
+        report = self._ctx.report
+        done = [item for _, item in sorted(self._items.items()) if item.done]
+        if not output and self._items:
+            report("respstream.final-output-empty", "/response/output", output)
+            return
+        if len(output) != len(done) and not report.has("respstream.item-done-missing"):
+            detail = f"{len(output)} items, {len(done)} were done"
+            report("respstream.final-output-differs", "/response/output", detail=detail)
+            return
+        for n, (told, item) in enumerate(zip(output, done, strict=False)):
+            if isinstance(told, dict):
+                self._final_item(told, item, f"/response/output/{n}")
+
+    def _final_item(self, told: Mapping[str, Any], item: StreamedItem, pointer: str) -> None:
+        for name in IDENTITY:
+            before, now = item.identity[name], told.get(name)
+            if isinstance(before, str) and isinstance(now, str) and before != now:
+                self._ctx.report("respstream.final-output-differs", f"{pointer}/{name}", now)
+                return
+        item.compare(told, pointer)
+
+    def _silence(self, kind: str, output: Any) -> None:
+        """A completed response whose messages are all empty, and that holds nothing else."""
+        items = self._items.values()
+        spoke = not all(item.type == "message" and not item.said for item in items)
+        if kind == "response.completed" and items and output and not spoke:
+            self._ctx.report(
+                "respstream.no-text", "/response/output", detail="messages without text"
+            )
+
+    def close(self, *, cut: bool) -> None:
+        """The stream is over. ``cut``: it was broken off, which has a rule of its own (P9)."""
+        if cut or self._over or self._terminal or self._lost or self._done:
+            return
+        self._ctx.report(
+            "respstream.terminal-missing",
+            "",
+            detail=f"{self._events} events, none of them terminal",
+        )
+
+
+class _Numbers:
+    """sequence_number: an integer, one more with each event."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._last: int | None = None
+        self._unknown = False
+        self._resumed = ctx.exchange.method == "GET"
+
+    def lost(self) -> None:
+        """An event's number could not be read."""
+        self._unknown = True
+
+    def take(self, value: Mapping[str, Any], *, required: bool) -> None:
+        report = self._ctx.report
+        number = value.get("sequence_number")
+        if number is None:
+            if required:
+                report(
+                    "respstream.seq-missing",
+                    "/sequence_number",
+                    value.get("sequence_number", ABSENT),
+                )
+            self._unknown = True
+            return
+        if isinstance(number, bool) or not isinstance(number, int):
+            report("respstream.seq-type", "/sequence_number", number)
+            self._unknown = True
+            return
+        self._order(number)
+        self._last = number
+        self._unknown = False
+
+    def _order(self, number: int) -> None:
+        report = self._ctx.report
+        if self._last is None:
+            if number not in (0, 1) and not self._resumed and not self._unknown:
+                report("respstream.seq-start", "/sequence_number", number)
+        elif number <= self._last:
+            report(
+                "respstream.seq-order", "/sequence_number", detail=f"{number} after {self._last}"
+            )
+        elif number > self._last + 1 and not self._unknown:
+            report("respstream.seq-gap", "/sequence_number", detail=f"{number} after {self._last}")
+
+
+def _typed(row: EventRow, value: Mapping[str, Any], name: str) -> bool:
+    wanted = next(f.type for f in row.fields if f.name == name)
+    return has_type(value.get(name), wanted)
+
+
+def _is_chat_chunk(value: Mapping[str, Any]) -> bool:
+    return value.get("object") == "chat.completion.chunk" or (
+        "type" not in value and isinstance(value.get("choices"), list)
+    )
