@@ -60,6 +60,7 @@ class Inspector:
         self._request: list[bytes] | None = []
         self._request_decoder: ContentDecoder | None = None
         self._decoder: ContentDecoder | None = None
+        self._coding_told = False
         self._body: AnswerBody | None = None
         self._timeline = Timeline()
         exchange.timeline = self._timeline.entries
@@ -200,9 +201,9 @@ class Inspector:
 
     def _decode(self, decoder: ContentDecoder, body: AnswerBody, data: bytes) -> None:
         """Feeds a piece through the content coding; a fault is reported where it shows."""
-        before = decoder.fault
         body.feed(decoder.feed(data))
-        if decoder.fault is not None and before is None:
+        if decoder.fault is not None and not self._coding_told:
+            self._coding_told = True
             self._coding_fault(decoder, decoder.fault)
 
     def _decoded(self, decoder: ContentDecoder, body: AnswerBody, ended: Ended) -> bool:

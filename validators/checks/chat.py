@@ -130,7 +130,7 @@ class _Choice:
         finish = value.get("finish_reason")
         self.finish = finish if isinstance(finish, str) else None
         if self.finish is not None:
-            ctx.exchange.finish.append(self.finish[:32])
+            ctx.finished(self.finish)
         message = value.get("message")
         if isinstance(message, dict):
             self._message(message, f"{pointer}/message")

@@ -8,16 +8,15 @@ those of all of them. What doesn't: which vendor is forgiven what (config/profil
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from teeline.validators import evidence
 from teeline.validators.model import NO_CIRCUMSTANCES, OTHER_WORD, Circumstances, Exchange
 from teeline.validators.wire.json import JsonFaultKind, decode
 
 _MAX_WORDS = 16
 _MAX_DEPTH = 64
-_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:\-]{0,47}\Z|\Z")
 _PART_TYPES = frozenset({"text", "thinking"})
 
 Test = Callable[[str, Any, Any, Exchange], bool]
@@ -126,7 +125,9 @@ def circumstances(
 
 
 def _word(value: Any) -> str:
-    return value if isinstance(value, str) and _WORD.match(value) else OTHER_WORD
+    """A word that evidence may show: it gets into records."""
+    shown = isinstance(value, str) and evidence.word(value) == f'"{value}"'
+    return value if shown else OTHER_WORD
 
 
 def joined(before: Circumstances, now: Circumstances) -> Circumstances:

@@ -76,6 +76,11 @@ class Context:
         if self.exchange.inspection == "full":
             self.exchange.inspection = f"partial ({reason})"
 
+    def finished(self, reason: str) -> None:
+        """Notes how a choice or a response ended, as many as there may be choices."""
+        if len(self.exchange.finish) < self.limits.choices:
+            self.exchange.finish.append(reason[:32])
+
     @property
     def waiting(self) -> int:
         """Schema checks that have no result yet."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from teeline.validators import evidence
 from teeline.validators.checks.chat import check_chat, note_error
 from teeline.validators.checks.completions import check_completion
 from teeline.validators.checks.context import Context
@@ -40,7 +41,9 @@ def report_faults(
             ctx.partial("depth-limit")
         elif rule := rules.get(fault.kind):
             detail = f"{fault.kind.value.replace('_', ' ')} at byte {byte + fault.byte}"
-            ctx.report(rule, fault.pointer, detail=detail, byte=byte + fault.byte)
+            ctx.report(
+                rule, evidence.pointer_of(fault.pointer), detail=detail, byte=byte + fault.byte
+            )
 
 
 def check_document(ctx: Context, body: bytes) -> None:

@@ -113,6 +113,12 @@ def test_words_are_the_values_that_stood_there_where_they_can_be_words() -> None
         assert seen("chatstream.finish-unknown", value).words == {word}
 
 
+def test_a_key_is_no_word() -> None:
+    for value in ("sk-abcdefghijklmnopqrstuvwxyz0123456789", "k3" * 20):
+        assert seen("chat.finish-unknown", value).words == {OTHER_WORD}
+        assert seen("usage.vendor-fields", {value: 1}).words == {OTHER_WORD}
+
+
 def test_words_of_unknown_members_are_their_names() -> None:
     assert seen("chat.unknown-field", 1, pointer="/x_groq").words == {"x_groq"}
     assert seen("usage.vendor-fields", {"cost": 1, "queue_time": 2}).words == {"cost", "queue_time"}
