@@ -125,13 +125,12 @@ def parse(document: Any) -> RecordedExchange:
     response = document.get("response")
     if not isinstance(response, Mapping):
         raise ExchangeFileError("response must be an object")
-    reads = _reads(response)
     return RecordedExchange(
         name=_text(document, "name", "", default=""),
         request=RequestHead(method, target, _headers(document, "request_headers", "")),
         request_body=_request_body(document),
         response=ResponseHead(_status(response), _headers(response, "headers", "response.")),
-        reads=reads,
+        reads=(reads := _reads(response)),
         ended=_ended(response),
         times=_times(response, len(reads)),
     )

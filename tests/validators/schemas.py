@@ -23,6 +23,13 @@ def answer_schema_checks(
 
 
 def _result(check: SchemaCheck) -> SchemaResult:
+    try:
+        return _validated(check)
+    except Exception:  # noqa: BLE001  a schema of a peer may break jsonschema in any way
+        return SchemaResult(unchecked="bad-schema")
+
+
+def _validated(check: SchemaCheck) -> SchemaResult:
     validator = jsonschema.Draft202012Validator(check.schema, registry=referencing.Registry())
     try:
         validator.check_schema(check.schema)

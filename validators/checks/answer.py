@@ -36,6 +36,11 @@ class AnswerBody:
         self._ignored = ctx.operation is Operation.OTHER and not self._document
         self._sniffed = b""
 
+    @property
+    def streaming(self) -> bool:
+        """Whether the body is known to be an event stream."""
+        return self._stream is not None
+
     def feed(self, data: bytes) -> None:
         if self._stream is not None:
             self._stream.feed(data)

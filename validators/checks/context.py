@@ -8,6 +8,7 @@ from typing import Any
 from teeline.validators.checks.reporter import Reporter
 from teeline.validators.checks.request import UNKNOWN_REQUEST, RequestFacts
 from teeline.validators.events import ResponseHead, SchemaCheck, SchemaResult
+from teeline.validators.history import History
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange, Headers, Place
 from teeline.validators.operation import Operation
@@ -28,6 +29,8 @@ class Context:
         "_tickets",
         "beta",
         "exchange",
+        "history",
+        "identified",
         "limits",
         "operation",
         "report",
@@ -36,11 +39,19 @@ class Context:
         "response",
     )
 
-    def __init__(self, exchange: Exchange, operation: Operation, limits: Limits) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        operation: Operation,
+        limits: Limits,
+        history: History | None = None,
+    ) -> None:
         self.exchange = exchange
         self.operation = operation
         self.beta = False
         self.limits = limits
+        self.history = history
+        self.identified = False  # the answer's id was compared with earlier ones
         self.report = Reporter(exchange)
         self.request: RequestFacts = UNKNOWN_REQUEST
         self.request_headers: Headers = ()

@@ -9,6 +9,7 @@ from teeline.validators.checks.chat import check_chat, note_error
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.errors import check_error_body
 from teeline.validators.checks.http import media_type
+from teeline.validators.checks.identity import check_identity
 from teeline.validators.checks.responses import check_light, check_response
 from teeline.validators.model import Unit
 from teeline.validators.operation import Operation
@@ -60,6 +61,7 @@ def check_document(ctx: Context, body: bytes) -> None:
             detail=f"content-type {kind[:64]!r}" if kind else "no content-type",
         )
     _check_value(ctx, document.value)
+    check_identity(ctx, document.value)
 
 
 def _check_value(ctx: Context, value: Any) -> None:
