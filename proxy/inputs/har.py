@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from teeline.proxy.inputs.items import Item, Problem
 from teeline.validators.events import RequestHead, ResponseHead
-from teeline.validators.exchangefile import RecordedExchange, Times, latin1
+from teeline.validators.exchangefile import RecordedExchange, latin1
 from teeline.validators.model import Ended, Exchange, Headers
 from teeline.validators.operation import Operation, operation_of, path_of
 
@@ -38,6 +38,8 @@ _CLIENT_LEFT: Final = ("net::err_aborted", "ns_binding_aborted", "ns_error_abort
 _MAGIC: Final = {"gzip": b"\x1f\x8b", "x-gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 _SAFE: Final = "!#$%&'()*+,/:;=?@[]<>{}|^`\"\\"
 """What stays as it is in a URL: recorders put placeholders for hosts and keys there."""
+_LOOKED_AT: Final = 4096
+_FIELD_LINE = re.compile(rb"^(data|event|id|retry)?:", re.M)
 _BODILESS: Final = frozenset({204, 304})
 
 
@@ -135,7 +137,8 @@ def _exchange(entry: Mapping[str, Any], now: float) -> RecordedExchange | Exchan
         response=ResponseHead(status, _response_headers(response, encoded=body.encoded)),
         reads=(body.data,) if body.data else (),
         ended=_ended(entry, response),
-        times=_times(entry, now),
+        at=_at(entry, now),
+        times=_times(entry, reads=1 if body.data else 0, streamed=_is_stream(body.data)),
     )
 
 
@@ -249,17 +252,25 @@ def _ended(entry: Mapping[str, Any], response: Mapping[str, Any]) -> Ended:
     return Ended.COMPLETE
 
 
-def _times(entry: Mapping[str, Any], now: float) -> Times | None:
-    """The moments of an exchange; None where the clock that wrote them can't be believed."""
-    start = _moment(entry.get("startedDateTime"))
-    if start is None or not _EARLIEST <= start <= now + _DAY:
-        return None
+def _at(entry: Mapping[str, Any], now: float) -> float | None:
+    """The moment of a request; None where the clock that wrote it can't be believed."""
+    at = _moment(entry.get("startedDateTime"))
+    return at if at is not None and _EARLIEST <= at <= now + _DAY else None
+
+
+def _times(entry: Mapping[str, Any], *, reads: int, streamed: bool) -> tuple[float, ...]:
+    """Seconds until the head, the reads and the end; none for a stream, whose reads nobody saved."""
     timings = entry.get("timings")
-    phases = timings if isinstance(timings, Mapping) else {}
+    if streamed or not isinstance(timings, Mapping):
+        return ()
     # ssl is part of connect.
-    head = start + _seconds(phases, ("blocked", "dns", "connect", "send", "wait"))
-    end = max(head + _seconds(phases, ("receive",)), start + _seconds(entry, ("time",)))
-    return Times(start, head, end)
+    head = _seconds(timings, ("blocked", "dns", "connect", "send", "wait"))
+    end = max(head + _seconds(timings, ("receive",)), _seconds(entry, ("time",)))
+    return (head, *[end] * reads, end)
+
+
+def _is_stream(body: bytes | None) -> bool:
+    return bool(_FIELD_LINE.search((body or b"")[:_LOOKED_AT]))
 
 
 def _moment(text: Any) -> float | None:

@@ -40,6 +40,11 @@ class AnswerBody:
         self._first = b""
         self._marked = False
 
+    @property
+    def streaming(self) -> bool:
+        """Whether the body is known to be an event stream."""
+        return self._stream is not None
+
     def feed(self, data: bytes) -> None:
         if self._stream is not None:
             self._stream.feed(data)

@@ -15,6 +15,7 @@ from teeline.validators.checks.completionstream import CompletionStream
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import report_faults
 from teeline.validators.checks.http import media_type
+from teeline.validators.checks.identity import check_identity
 from teeline.validators.checks.marks import FIRST_OBJECTS, note_object
 from teeline.validators.checks.respstream import ResponsesStream
 from teeline.validators.model import Ended, Unit
@@ -221,6 +222,7 @@ class EventStream:
             if self._events <= FIRST_OBJECTS:
                 note_object(ctx.exchange, document.value)
             self._protocol.event(document.value, name)
+            check_identity(ctx, document.value)
             rest = next((f for f in document.faults if f.kind is JsonFaultKind.TRAILING), None)
             if rest is None:
                 return
