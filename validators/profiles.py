@@ -123,7 +123,9 @@ class Profile:
         return ""
 
 
-EXTENSION_RULES: Final = frozenset({"chat.unknown-field", "usage.vendor-fields"})
+EXTENSION_RULES: Final = frozenset(
+    {"chat.unknown-field", "responses.unknown-field", "usage.vendor-fields"}
+)
 """Rules whose words are the names of members that the protocol doesn't have."""
 
 

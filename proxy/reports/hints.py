@@ -76,6 +76,10 @@ def _is_ollama(exchange: Exchange) -> bool:
     return "done" in members and bool(members & {"message", "response"})
 
 
+def _changes_response_id(exchange: Exchange) -> bool:
+    return any(v.rule.id == "respstream.response-id-changes" for v in exchange.violations)
+
+
 _NO_API: Final = frozenset(
     {
         "http.html-200",
@@ -146,10 +150,32 @@ TABLE: Final = (
     ),
     Row(
         "shape",
-        frozenset({"chat.anthropic-shape", "chatstream.anthropic-events", "error.anthropic-shape"}),
+        frozenset(
+            {
+                "chat.anthropic-shape",
+                "chatstream.anthropic-events",
+                "responses.anthropic-shape",
+                "error.anthropic-shape",
+            }
+        ),
         _always,
         "This is an answer of Anthropic's Messages API: the relay probably passes it on as it came. "
         "Set the channel to OpenAI's format, or call /v1/messages with a client for it.",
+    ),
+    Row(
+        "shape",
+        frozenset({"responses.chat-shape", "respstream.chat-chunks"}),
+        _always,
+        "This is an answer of Chat Completions: the relay probably passes /v1/responses on to an "
+        "upstream's chat and doesn't translate back. Use a channel with the Responses API, or call "
+        "/v1/chat/completions.",
+    ),
+    Row(
+        "shape",
+        frozenset({"completions.chat-shape"}),
+        _always,
+        "This is an answer of Chat Completions: the relay probably sends legacy completions to a chat "
+        "endpoint. Call /v1/chat/completions.",
     ),
     Row(
         "shape",
@@ -178,6 +204,20 @@ TABLE: Final = (
         _always,
         "This is an answer of the legacy completions API: the relay probably sends chat requests to "
         "/completions. Give the model a chat endpoint.",
+    ),
+    Row(
+        "backend",
+        frozenset({"respstream.final-output-empty"}),
+        _always,
+        "ChatGPT's Codex backend ends its streams so: it probably stands behind this relay, which must "
+        "put the streamed items into the terminal response.",
+    ),
+    Row(
+        "backend",
+        frozenset({"respstream.item-id-mismatch", "respstream.item-id-changes"}),
+        _changes_response_id,
+        "All ids change from event to event, as GitHub Copilot's backend has it: it probably stands "
+        "behind this relay, which must give each item one id.",
     ),
     Row(
         "shape",

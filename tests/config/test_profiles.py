@@ -79,6 +79,7 @@ NO_MESSAGE = {**CHAT, "remove": ["/choices/0/message"]}
 ENDED = "/choices/0/finish_reason"
 NO_COUNTER = {**CHAT, "remove": ["/usage/completion_tokens"]}
 PARTS = '[{"type":"thinking","thinking":[]},{"type":"text","text":"x"}]'
+SEARCH = '{"id":"ws_1","type":"web_search_call","status":"completed"}'
 ONE_CALL = {
     **TOOLS,
     "set": {"/1/choices/0/delta": '{"role":"assistant"}', "/2/choices/0": DELTA},
@@ -176,6 +177,13 @@ ONE_CALL = {
             {**CHAT, "set": {"/usage/prompt_tokens_details/cached_tokens": "10"}},
         ),
         (
+            "xai",
+            "responses.item-field-missing",
+            {"on": "responses", "set": {"/output/0": SEARCH}},
+            WARN,
+            {"on": "responses", "set": {"/output/0": SEARCH.replace("}", ',"action":5}')}},
+        ),
+        (
             "groq",
             "chatstream.id-changes",
             {**STREAM, "set": {"/2/id": '"chatcmpl-B"', "/1/model": '"groq/compound"'}},
@@ -196,6 +204,8 @@ def test_a_vendor_s_own_deviation_is_lowered_and_its_neighbour_is_not(
     ("profile", "rule", "example", "known"),
     [
         ("ollama", "chatstream.finish-empty-string", None, WARN),
+        ("ollama", "models.data-null", None, WARN),
+        ("perplexity", "embeddings.format-float-got-base64", None, WARN),
         ("llama.cpp", "chatstream.error-before-content", None, INFO),
         ("gemini", "error.list-wrapped", None, WARN),
         ("mistral", "tools.type-missing", None, INFO),

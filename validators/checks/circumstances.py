@@ -89,6 +89,12 @@ def _last_token(pointer: str, _: Any) -> Iterable[Any]:
     return (pointer.rpartition("/")[2],)
 
 
+def _missing(pointer: str, value: Any) -> Iterable[Any]:
+    """The name of a member that is not there; one that is there, with another type, is another fault."""
+    gone = value is None or value is evidence.ABSENT
+    return _last_token(pointer, value) if gone else (OTHER_WORD,)
+
+
 def _names(_: str, value: Any) -> Iterable[Any]:
     return value if isinstance(value, dict) else (OTHER_WORD,)
 
@@ -101,7 +107,9 @@ WORDS: Mapping[str, Callable[[str, Any], Iterable[Any]]] = {
     "chat.finish-unknown": _itself,
     "chatstream.finish-unknown": _itself,
     "chatstream.object-wrong": _itself,
+    "responses.item-field-missing": _missing,
     "chat.unknown-field": _last_token,
+    "responses.unknown-field": _last_token,
     "usage.vendor-fields": _names,
 }
 """Rule -> the words that are noted for it: the value that stood there, or the names of members."""

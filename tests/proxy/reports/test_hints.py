@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from teeline.proxy.reports.hints import TABLE, hints
-from teeline.validators.model import Exchange, Severity
+from teeline.validators.model import Exchange, Place, Severity, Side, Unit, Violation
 from teeline.validators.rules import examples, register
 from tests.validators.exchanges import cases, inspect
 
@@ -99,6 +99,32 @@ def test_an_error_of_the_relay_s_own_is_not_the_edge_s() -> None:
 def test_another_api_s_answer_is_called_by_its_name(case: str, words: str) -> None:
     (hint,) = hints(inspect(cases()[case]))
     assert words in hint
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("responses.chat-shape", "answer of Chat Completions"),
+        ("respstream.chat-chunks", "answer of Chat Completions"),
+        ("completions.chat-shape", "answer of Chat Completions"),
+        ("responses.anthropic-shape", "Anthropic's Messages API"),
+        ("respstream.final-output-empty", "ChatGPT's Codex backend"),
+    ],
+)
+def test_a_cause_is_named_by_the_rule_that_it_breaks(rule: str, words: str) -> None:
+    (hint,) = hints(inspect(examples.exchange(register()[rule].bad)))
+    assert words in hint
+
+
+def test_ids_that_all_change_are_copilot_s() -> None:
+    place = Place(Side.RESPONSE, Unit.EVENT)
+    rules = [
+        register()[f"respstream.{name}"] for name in ("item-id-changes", "response-id-changes")
+    ]
+    both = [Violation(rule, rule.severity, "", place, "", 0.0) for rule in rules]
+    (hint,) = hints(Exchange(violations=both))
+    assert "GitHub Copilot's backend" in hint
+    assert hints(Exchange(violations=both[:1])) == []
 
 
 def test_lines_of_json_may_be_ollama_s() -> None:
