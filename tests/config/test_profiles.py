@@ -260,6 +260,7 @@ def test_deepseek_s_aliases_are_no_substitution() -> None:
             "never lowered",
         ),
         ("title: X\naliases: [x]", "aliases: must be a mapping"),
+        ("title: X\naliases: {GPT: [x]}", "aliases: must be in lower case"),
         ("title: X\nnotes: {chat.nothing: x}", "no rule is called chat.nothing"),
     ],
 )
