@@ -48,7 +48,8 @@ class RecordedExchange:
     ``request_body`` is None where the request was not recorded. ``reads`` are the pieces of the
     answer's body as they were read, before content decoding; a body whose reads were not recorded
     is one piece. ``times`` are seconds from the request to the head and to each read, then perhaps to
-    the end; empty where none were recorded.
+    the end; empty where none were recorded. ``at`` is the Unix time of the request, None where it was
+    not recorded.
     """
 
     name: str
@@ -58,6 +59,7 @@ class RecordedExchange:
     reads: tuple[bytes, ...]
     ended: Ended
     times: tuple[float, ...] = ()
+    at: float | None = None
 
 
 class Replayable(Protocol):
@@ -139,13 +141,15 @@ def parse(document: Any) -> RecordedExchange:
 def replay(
     inspector: Replayable, exchange: RecordedExchange, at: float, cut: Cut | None = None
 ) -> list[Output]:
-    """Feeds a recorded exchange to a fresh inspector, from the time ``at`` on (Unix seconds).
+    """Feeds a recorded exchange to a fresh inspector, from the time ``at`` on (Unix seconds), or from
+    its own where that was recorded.
 
     Without recorded times everything has that one. ``cut`` reads the answer's body in pieces of its own
     instead of the recorded ones, and leaves recorded times aside. A request
     that was not recorded gets a head alone, so that the rules which need it are off (P7). The
     outputs may hold schema checks; ``Closed`` then comes with the result of the last one.
     """
+    at = at if exchange.at is None else exchange.at
     outputs = list(inspector.request_head(exchange.request, at))
     if exchange.request_body is not None:
         if exchange.request_body:
@@ -204,11 +208,14 @@ def _field(pair: Any, where: str) -> tuple[str, str]:
     name, value = pair
     if not isinstance(name, str) or not isinstance(value, str):
         raise ExchangeFileError(f"{where} must hold names and values that are strings")
-    return _latin(name, where), _latin(value, where)
+    return latin1(name, where), latin1(value, where)
 
 
-def _latin(text: str, where: str) -> str:
-    """Bytes above ASCII as latin-1, as heads carry them; other text is taken as UTF-8."""
+def latin1(text: str, where: str) -> str:
+    """Bytes above ASCII as latin-1, as heads carry them; other text is taken as UTF-8.
+
+    Raises ExchangeFileError for half a surrogate pair.
+    """
     if all(character <= "\xff" for character in text):
         return text
     return _bytes(text, where).decode("latin-1")

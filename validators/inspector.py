@@ -12,6 +12,7 @@ from teeline.validators.checks.answer import AnswerBody
 from teeline.validators.checks.context import Context, field_values
 from teeline.validators.checks.http import check_codings, check_head
 from teeline.validators.checks.identity import check_fetched, note_kept
+from teeline.validators.checks.marks import note_headers, note_target
 from teeline.validators.checks.models import check_listed, note_listed
 from teeline.validators.checks.request import facts_of
 from teeline.validators.checks.requestrules import check_request
@@ -85,6 +86,7 @@ class Inspector:
         self._ctx.report.at = at
         exchange.method = head.method
         exchange.path = path_of(head.target)
+        note_target(exchange, head.target)
         exchange.operation = operation.reported
         exchange.timing.start = at
         self._target = head.target
@@ -149,6 +151,7 @@ class Inspector:
         ctx.response = head
         self._timeline.mark(at, "head", 0, head.status)
         self.exchange.status = head.status
+        note_headers(self.exchange, head.headers)
         self.exchange.timing.first_byte = at
         for name in ("x-request-id", "apim-request-id"):
             if values := field_values(head.headers, name):

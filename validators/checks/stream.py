@@ -16,6 +16,7 @@ from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import report_faults
 from teeline.validators.checks.http import media_type
 from teeline.validators.checks.identity import check_identity
+from teeline.validators.checks.marks import FIRST_OBJECTS, note_object
 from teeline.validators.checks.respstream import ResponsesStream
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
@@ -117,6 +118,7 @@ class EventStream:
         self._kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
         self._protocol = self._kind.protocol(ctx)
         self._events = 0
+        self._last: Any = None
         self._head()
 
     def _head(self) -> None:
@@ -216,6 +218,9 @@ class EventStream:
                     self._unreadable(document, byte)
                 return
             report_faults(ctx, document, EVENT_FAULTS, byte)
+            self._last = document.value
+            if self._events <= FIRST_OBJECTS:
+                note_object(ctx.exchange, document.value)
             self._protocol.event(document.value, name)
             check_identity(ctx, document.value)
             rest = next((f for f in document.faults if f.kind is JsonFaultKind.TRAILING), None)
@@ -246,6 +251,7 @@ class EventStream:
 
         Not so once the end marker has come: clients close on reading it, and the answer is whole.
         """
+        note_object(self._ctx.exchange, self._last)  # vLLM's fingerprint stands in its last chunk
         if self._reader.limit:
             return
         whole = self._protocol.ended and ended is not Ended.UPSTREAM_ABORTED
