@@ -68,6 +68,9 @@ def _circumstances(example: Mapping[str, Any]) -> Iterator[str]:
         yield f"(before: {earlier['method']} {earlier['endpoint']})"
         yield from (f"(before: {line})" for line in _request_body(earlier))
         yield f"(before: HTTP {earlier['response']['status']})"
+        yield from (
+            f"(before: {line})" for line in _text(earlier["response"]["body_base64"]).split("\n")
+        )
 
 
 def _request_body(exchange: Mapping[str, Any]) -> Sequence[str]:
