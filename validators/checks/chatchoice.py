@@ -14,6 +14,8 @@ from teeline.validators.checks.context import Context
 from teeline.validators.checks.tools import check_calls, check_finish
 from teeline.validators.checks.toolstream import ToolStream
 from teeline.validators.evidence import ABSENT
+from teeline.validators.fast import Hole, HoleKind
+from teeline.validators.fields.chat import CHUNK_LOGPROBS
 from teeline.validators.fields.words import (
     FINISH_REASONS,
     FOREIGN_FINISH_REASONS,
@@ -37,6 +39,21 @@ AFTER_FINISH = {
 """What a chunk of a choice breaks once the choice has finished; an empty delta breaks nothing."""
 
 
+NO_TEXT = ("tool_calls", "refusal", "audio", "function_call", "reasoning_details")
+"""Members of a delta that bring something else than a text."""
+TEXTS = {
+    "content": HoleKind.TEXT,
+    "reasoning_content": HoleKind.STRING,
+    "reasoning": HoleKind.STRING,
+}
+"""Texts of a delta: only of content is more looked at than that it is there."""
+
+
+def accepts_logprobs(value: Any) -> bool:
+    """Whether the log probabilities of a chunk are as they must be, and there are any."""
+    return isinstance(value, dict) and cross.holds_logprobs(value) and CHUNK_LOGPROBS.accepts(value)
+
+
 class StreamedChoice:
     """The state of one index. ``finish`` is its finish_reason, None while it is open.
 
@@ -50,6 +67,7 @@ class StreamedChoice:
         "_first",
         "_grown",
         "_held",
+        "_listens",
         "_previous",
         "_roles",
         "_watch",
@@ -90,6 +108,7 @@ class StreamedChoice:
         self._grown = 0
         self._previous = ""
         self._watch = cross.TextWatch(ctx)
+        self._listens = True  # something still looks at plain text
 
     @property
     def openings(self) -> int:
@@ -209,6 +228,7 @@ class StreamedChoice:
     def _content(self, content: str, pointer: str) -> None:
         self._watch.feed(content, pointer)
         if self._cumulative < 0:
+            self._listens = self._watch.searches
             return
         before = self._previous
         goes_on = (
@@ -219,6 +239,30 @@ class StreamedChoice:
         self._cumulative = self._cumulative + 1 if goes_on else -1
         self._grown += goes_on and len(content) > len(before) > 0
         self._previous = content if goes_on else ""
+
+    # -- the fast path ------------------------------------------------------------------------------------
+
+    def holes(self, choice: Mapping[str, Any], at: tuple[str | int, ...]) -> list[Hole]:
+        """What may differ in the next chunk if it only carries on a text, as ``choice`` did; else nothing."""
+        delta = choice.get("delta")
+        if self.finish is not None or choice.get("finish_reason") or not isinstance(delta, dict):
+            return []
+        if any(delta.get(name) for name in NO_TEXT) or "role" in delta:
+            return []
+        holes = [
+            Hole((*at, "delta", name), kind)
+            for name, kind in TEXTS.items()
+            if isinstance(delta.get(name), str) and delta[name]
+        ]
+        if holes and cross.holds_logprobs(choice.get("logprobs")):
+            holes.append(Hole((*at, "logprobs"), HoleKind.VALUE, accepts_logprobs))
+        return holes
+
+    def carry_on(self, text: bytes | str, pointer: str, place: tuple[int, int]) -> None:
+        """``feed`` for a chunk with a piece of content (or of nothing) and no more; bytes are ASCII."""
+        self.place = place
+        if text and (self._listens or isinstance(text, str)):
+            self._content(text if isinstance(text, str) else text.decode(), pointer)
 
     # -- the end ------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ stream.py, a single choice in chatchoice.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from teeline.validators.checks import cross
@@ -17,6 +17,7 @@ from teeline.validators.checks.errors import check_error_object
 from teeline.validators.checks.shapes import CHUNK_SHAPES, shape_of
 from teeline.validators.checks.usage import check_usage, check_zeros
 from teeline.validators.evidence import ABSENT
+from teeline.validators.fast import Hole, HoleKind, OpenText
 from teeline.validators.fields.chat import CHUNK, CHUNK_CHOICE
 from teeline.validators.fields.table import walk
 from teeline.validators.fields.usage import CHAT_USAGE
@@ -25,6 +26,8 @@ from teeline.validators.model import Unit
 _FILTER_MEMBERS = ("content_filter_offsets", "content_filter_results", "content_filter_result")
 _AZURE_SKIP = frozenset({"id", "object", "model", "created", "choices"})
 _FULL_SKIP = frozenset({"object"})
+PADDING = ("obfuscation", "p")
+"""Strings beside a chunk's choices that hide the length of its text: OpenAI's, Mistral's."""
 
 
 class ChatStream:
@@ -33,7 +36,7 @@ class ChatStream:
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._choices: dict[int, StreamedChoice] = {}
-        self._chunks = 0
+        self._begun = False  # a chunk has come
         self._done = 0
         self._over = (
             False  # an error or a foreign protocol: only framing is of interest from here on
@@ -98,14 +101,14 @@ class ChatStream:
             check_error_object(self._ctx, error, "/error")
         else:
             report("chatstream.error-malformed", "/error" if error else "", error or value)
-        if not self._chunks:
+        if not self._begun:
             report(
                 "chatstream.error-before-content", "", detail=f"event {report.index} is an error"
             )
         return True
 
     def _chunk(self, value: Mapping[str, Any]) -> None:
-        self._chunks += 1
+        self._begun = True
         report = self._ctx.report
         choices = value.get("choices")
         azure = _is_azure(value)
@@ -200,6 +203,23 @@ class ChatStream:
             state = self._choices[index] = StreamedChoice(self._ctx, index, alone=alone)
         return state
 
+    # -- the fast path -----------------------------------------------------------------------------------
+
+    def open_text(self, value: Mapping[str, Any]) -> OpenText | None:
+        """The open choice that the chunk before, taken without a finding, has carried on with a text."""
+        choices = value.get("choices")
+        if self._over or self._done or value.get("usage") is not None:
+            return None
+        if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
+            return None
+        index = choices[0].get("index")
+        state = self._choices.get(index) if isinstance(index, int) else None
+        holes = state.holes(choices[0], ("choices", 0)) if state is not None else []
+        if state is None or not holes:
+            return None
+        padding = [(name,) for name in PADDING if isinstance(value.get(name), str)]
+        return _ChoiceText(state, [*holes, *(Hole(path, HoleKind.STRING) for path in padding)])
+
     # -- the end -----------------------------------------------------------------------------------------
 
     def close(self, *, cut: bool) -> None:
@@ -207,7 +227,7 @@ class ChatStream:
         report = self._ctx.report
         if self._over:
             return
-        if not self._chunks:
+        if not self._begun:
             if not cut and not self._lost and not report.has("chatstream.ping-event"):
                 report("chatstream.no-chunks", detail="no chunk in the stream")
             return
@@ -267,6 +287,23 @@ class ChatStream:
         if choices and silent == choices and any(c.finish == "stop" for c in choices):
             self._ctx.report.place(Unit.EVENT, *choices[0].place)
             self._ctx.report("chatstream.no-content", detail="finish_reason stop, nothing was said")
+
+
+class _ChoiceText:
+    """An open choice as the fast path sees it: chunks are of no other effect than on their choice."""
+
+    __slots__ = ("_choice", "holes")
+
+    def __init__(self, choice: StreamedChoice, holes: Sequence[Hole]) -> None:
+        self._choice = choice
+        self.holes = holes
+
+    def expected(self) -> bytes:
+        """Chunks have no number."""
+        return b""
+
+    def add(self, text: bytes | str, index: int, byte: int) -> None:
+        self._choice.carry_on(text, "/choices/0/delta/content", (index, byte))
 
 
 class _StreamUsage:

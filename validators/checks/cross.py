@@ -129,6 +129,11 @@ class TextWatch:
         self._tail = ""
         self.replaced = False
 
+    @property
+    def searches(self) -> bool:
+        """Whether it looks for more than U+FFFD, which plain ASCII can't hold."""
+        return self._keep > 0
+
     def feed(self, text: str, pointer: str) -> None:
         if REPLACEMENT in text and not self.replaced:
             self.replaced = True

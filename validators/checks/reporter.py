@@ -21,10 +21,21 @@ class Reporter:
     """Collects the findings of one exchange.
 
     The feeder sets ``at`` (the time of the read) and the unit that is being looked at; checks call it with
-    a rule and a JSON Pointer. Outputs wait in ``out`` until ``drain``.
+    a rule and a JSON Pointer. Outputs wait in ``out`` until ``drain``; ``breaches`` counts every report.
     """
 
-    __slots__ = ("_found", "at", "byte", "exchange", "index", "out", "rules", "side", "unit")
+    __slots__ = (
+        "_found",
+        "at",
+        "breaches",
+        "byte",
+        "exchange",
+        "index",
+        "out",
+        "rules",
+        "side",
+        "unit",
+    )
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
@@ -35,6 +46,7 @@ class Reporter:
         self.index = 0
         self.byte = 0
         self.out: list[Output] = []
+        self.breaches = 0
         self._found: dict[str, Violation] = {}
 
     def __call__(
@@ -53,6 +65,7 @@ class Reporter:
         ``detail`` is text of our own that replaces the excerpt; ``byte`` the offset where it is known
         better than the unit's.
         """
+        self.breaches += 1
         known = self._found.get(rule)
         if known is not None:
             known.count += 1

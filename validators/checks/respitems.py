@@ -228,6 +228,16 @@ class StreamedItem:
         else:
             joined.broken = True
 
+    def open_text(self, row: EventRow, value: Mapping[str, Any]) -> Joined | None:
+        """The text that a delta event, taken without a finding, has carried on, if another delta may."""
+        if row.kind == "summary":
+            part = self._summaries.get(value["summary_index"])
+        elif row.kind in PART_MEMBERS:
+            part = self._parts.get(value["content_index"])
+        else:
+            return self._texts.get(row.kind)
+        return part.joined if part is not None else None
+
     def _joined(self, row: EventRow, value: Mapping[str, Any]) -> Joined | None:
         """The text that a delta or final event belongs to; its part is opened where it should be."""
         if row.kind == "summary":

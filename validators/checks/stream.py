@@ -15,6 +15,7 @@ from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import report_faults
 from teeline.validators.checks.http import media_type
 from teeline.validators.checks.respstream import ResponsesStream
+from teeline.validators.fast import FastPath, OpenText
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFaultKind, decode
@@ -58,6 +59,8 @@ class EventProtocol(Protocol):
 
     def close(self, *, cut: bool) -> None: ...
 
+    def open_text(self, value: Mapping[str, Any]) -> OpenText | None: ...
+
 
 class OtherStream:
     """Events of an operation without order rules: each is JSON, and that is all."""
@@ -77,6 +80,10 @@ class OtherStream:
     def close(self, *, cut: bool) -> None:
         """No rule about the end."""
 
+    def open_text(self, value: Mapping[str, Any]) -> OpenText | None:
+        """Nothing is known of its texts."""
+        return None
+
 
 _PROTOCOLS: Mapping[Operation, Callable[[Context], EventProtocol]] = {
     Operation.CHAT: ChatStream,
@@ -93,6 +100,8 @@ class EventStream:
         self._chat = ctx.operation is Operation.CHAT
         self._protocol = _PROTOCOLS.get(ctx.operation, OtherStream)(ctx)
         self._events = 0
+        self._fast = FastPath(min(ctx.limits.line, ctx.limits.event))
+        self._value: Any = None  # of the last event
         self._head()
 
     def _head(self) -> None:
@@ -113,10 +122,45 @@ class EventStream:
             )
 
     def feed(self, data: bytes) -> None:
-        for event in self._reader.feed(data):
+        at, size, fast, reader = 0, len(data), self._fast, self._reader
+        while at < size and not reader.limit:
+            if fast.armed and reader.between:
+                at = self._accepted(data, at)
+                if at == size:
+                    return
+            end = data.find(b"\n\n", at)
+            block = data[at : end + 2] if end >= 0 else data[at:]
+            at += len(block)
+            self._block(block)
+        if reader.limit:
+            self._ctx.partial(reader.limit)
+
+    def _accepted(self, data: bytes, start: int) -> int:
+        """Where the events end that the fast path takes."""
+        report, reader = self._ctx.report, self._reader
+        report.unit = Unit.EVENT
+        at, events = self._fast.run(data, start, reader.offset - start, self._events, report)
+        if at > start:
+            reader.skip(at - start)
+            self._events = self._ctx.exchange.events = events
+        return at
+
+    def _block(self, block: bytes) -> None:
+        """The full check of the bytes up to the end of a block, or of a read that has none."""
+        report, reader, fast = self._ctx.report, self._reader, self._fast
+        whole = reader.between
+        events = reader.feed(block)
+        whole = whole and reader.between and len(events) == 1
+        for event in events:
+            before, self._value = report.breaches, None
             self._event(event)
-        if self._reader.limit:
-            self._ctx.partial(self._reader.limit)
+            text = None
+            if report.breaches == before and fast.useful and isinstance(self._value, dict):
+                text = self._protocol.open_text(self._value)
+            if text is None:
+                fast.disarm()
+            elif whole:
+                fast.arm(block, event.data[0] if event.data else b"", self._value, text)
 
     # -- one event ------------------------------------------------------------------------------------
 
@@ -194,6 +238,7 @@ class EventStream:
                     self._unreadable(document, byte)
                 return
             report_faults(ctx, document, EVENT_FAULTS, byte)
+            self._value = document.value
             self._protocol.event(document.value, name)
             rest = next((f for f in document.faults if f.kind is JsonFaultKind.TRAILING), None)
             if rest is None:

@@ -207,6 +207,8 @@ DELTA = Table(
     extensions=frozenset(REASONING_MEMBERS),
 )
 
+CHUNK_LOGPROBS = _logprobs("chatstream.logprobs-shape", "chatstream.logprobs-shape")
+
 CHUNK_CHOICE = Table(
     "choices[]",
     (
@@ -215,7 +217,7 @@ CHUNK_CHOICE = Table(
             "logprobs",
             OBJECT,
             "chatstream.logprobs-shape",
-            table=_logprobs("chatstream.logprobs-shape", "chatstream.logprobs-shape"),
+            table=CHUNK_LOGPROBS,
         ),
         required("index", INTEGER, "chatstream.choice-index-type"),
         # finish_reason: null until the last chunk of a choice; see checks/chatstream.py

@@ -100,6 +100,15 @@ class SseReader:
         """Bytes read so far."""
         return self._at + self._tail_size
 
+    @property
+    def between(self) -> bool:
+        """Whether the next byte starts a block, whatever it is."""
+        return not (self._tail or self._field_seen or self._notes or self._skip_lf or self.limit)
+
+    def skip(self, size: int) -> None:
+        """Whole blocks that the caller has read itself, framed by LF alone; only ``between`` blocks."""
+        self._at += size
+
     def feed(self, data: bytes) -> list[Event]:
         """The events that these bytes complete."""
         events: list[Event] = []
