@@ -36,8 +36,9 @@ EARNED: Final = 64
 _DEPTH: Final = 8
 """Levels of a value in a hole; deeper ones are left to the full check and its limit."""
 
-_PLAIN: Final = bytes(byte for byte in range(0x20, 0x7F) if byte not in b'"\\')
-"""What stands for itself in a JSON string, apart from characters above ASCII."""
+_plain: Final = re.compile(rb"[ !#-\[\]-~]*+").match
+"""What stands for itself in a JSON string, apart from characters above ASCII; nothing is a match, too."""
+_QUOTED: Final = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\.)*+"')
 
 
 class HoleKind(enum.Enum):
@@ -102,7 +103,7 @@ class Template:
         self._first = spans[0]
         self._size = len(spans[0])
         self._steps = tuple(
-            (hole.kind.value, span, len(span), MAX_HOLE + len(span), hole.accepts)
+            (hole.kind.value, span, len(span), hole.accepts)
             for hole, span in zip(holes, spans[1:], strict=True)
         )
         self.line = line
@@ -114,38 +115,43 @@ class Template:
 
         ``number`` is what a NEXT hole must hold, where it is not the one that the open text expects.
         """
-        if not data.startswith(self._first, start):
-            return -1
         at = start + self._size
-        for kind, span, size, reach, accepts in self._steps:
-            end = data.find(span, at, at + reach)
-            if end < 0:
-                return -1
-            hole = data[at:end]
-            if kind == _TEXT:
-                text: bytes | str | None = hole
-                if hole.translate(None, _PLAIN) and (text := _string(data, at, end)) is None:
-                    return -1
-                self.text = text  # type: ignore[assignment]  # None has been sent away
-            elif kind == _STRING:
-                if hole.translate(None, _PLAIN) and _string(data, at, end) is None:
-                    return -1
+        if data[start:at] != self._first:
+            return -1
+        for kind, span, size, accepts in self._steps:
+            if kind <= _STRING:
+                end = _plain(data, at, at + MAX_HOLE).end()  # type: ignore[union-attr]
+                if data[end : end + size] == span:
+                    if kind == _TEXT:
+                        self.text = data[at:end]
+                else:
+                    end, text = _string(data, at)
+                    if end < 0 or not data.startswith(span, end):
+                        return -1
+                    if kind == _TEXT:
+                        self.text = text
             elif kind == _NEXT:
-                if hole != (self.to.expected() if number is None else number):
+                digits = self.to.expected() if number is None else number
+                end = at + len(digits)
+                if data[at:end] != digits or not data.startswith(span, end):
                     return -1
-            elif not _is_value(hole, accepts):
-                return -1
+            else:
+                end = data.find(span, at, at + MAX_HOLE + size)
+                if end < 0 or not _is_value(data[at:end], accepts):
+                    return -1
             at = end + size
         return at
 
 
-def _string(data: bytes, start: int, end: int) -> str | None:
-    """The string between two quotes, which belong to the spans; None where it is not one whole string."""
+def _string(data: bytes, start: int) -> tuple[int, str]:
+    """A string with escapes or above ASCII: where its closing quote is (-1: nowhere), and its value."""
+    match = _QUOTED.match(data, start, start + MAX_HOLE)
+    if match is None:
+        return -1, ""
     try:
-        text: str = orjson.loads(data[start - 1 : end + 1])
+        return match.end() - 1, orjson.loads(data[start - 1 : match.end()])
     except orjson.JSONDecodeError:
-        return None
-    return text
+        return -1, ""
 
 
 def _is_value(hole: bytes, accepts: Accepts) -> bool:
@@ -185,20 +191,21 @@ class FastPath:
 
         ``offset`` is the number of bytes before ``data``, ``events`` that of the events before them.
         """
-        at, index = start, events
-        while True:
-            for template in self.armed:
+        at, index, size, armed = start, events, len(data), self.armed
+        while at < size:
+            for template in armed:
                 end = template.match(data, at)
                 if end >= 0:
                     break
             else:
-                self._accepted += index - events
-                return at, index
+                break
             index += 1
             cursor.index = index
             cursor.byte = offset + at + template.line
             template.to.add(template.text, index, cursor.byte)
             at = end
+        self._accepted += index - events
+        return at, index
 
     def arm(self, block: bytes, data: bytes, value: Any, to: OpenText) -> None:
         """Takes a text delta that the full check accepted; ``block`` frames ``data``, its JSON."""

@@ -130,22 +130,27 @@ class Inspector:
 
     def response_body(self, data: bytes, at: float) -> Sequence[Output]:
         """A piece of the answer's body, after transfer decoding and before content decoding."""
-        exchange, timing = self.exchange, self.exchange.timing
-        exchange.response_bytes += len(data)
-        if timing.last_byte is not None:
-            timing.largest_gap = max(timing.largest_gap, at - timing.last_byte)
+        exchange = self.exchange
+        timing, size = exchange.timing, len(data)
+        exchange.response_bytes += size
+        last = timing.last_byte
+        if last is not None and at - last > timing.largest_gap:
+            timing.largest_gap = at - last
         timing.last_byte = at
         report = self._ctx.report
         report.at = at
-        if self._body is None:
+        body = self._body
+        if body is None:
             return _NOTHING
-        if self._decoder is None:
-            self._body.feed(data)
+        if self._decoder is not None:
+            self._decode(self._decoder, body, data)
+        elif body.stream is not None:
+            body.stream.feed(data)
         else:
-            self._decode(self._decoder, self._body, data)
+            body.feed(data)
         if timing.first_event is None and exchange.events:
             timing.first_event = at
-        self._timeline.read(at, exchange.events, len(data))
+        self._timeline.read(at, exchange.events, size)
         return self._drain(at) if report.out else _NOTHING
 
     # -- the end -----------------------------------------------------------------------------------------

@@ -25,26 +25,29 @@ _LONGEST_FIELD = 16
 
 
 class AnswerBody:
-    """Takes the decoded body of one answer and hands it to whoever can check it."""
+    """Takes the decoded body of one answer and hands it to whoever can check it.
+
+    ``stream`` is there as soon as the body is known to be one; pieces may then be fed to it directly.
+    """
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._pieces: list[bytes] = []
         self._size = 0
-        self._stream: EventStream | None = None
+        self.stream: EventStream | None = None
         self._document = ctx.response.status >= 400
         self._ignored = ctx.operation is Operation.OTHER and not self._document
         self._sniffed = b""
 
     def feed(self, data: bytes) -> None:
-        if self._stream is not None:
-            self._stream.feed(data)
+        if self.stream is not None:
+            self.stream.feed(data)
         elif not self._ignored and data:
             self._pieces.append(data)
             self._size += len(data)
             if not self._document:
                 self._sniff(data)
-            if self._stream is None and self._size > self._ctx.limits.body:
+            if self.stream is None and self._size > self._ctx.limits.body:
                 self._ctx.partial("body-limit")
                 self._ignored = True
                 self._pieces.clear()
@@ -72,19 +75,19 @@ class AnswerBody:
         self._sniffed = b""
 
     def _to_stream(self) -> None:
-        self._stream = EventStream(self._ctx)
+        self.stream = EventStream(self._ctx)
         for piece in self._pieces:
-            self._stream.feed(piece)
+            self.stream.feed(piece)
         self._pieces.clear()
 
     def finish(self, ended: Ended) -> None:
         """The body is over."""
         if self._ignored:
             return
-        if self._stream is None and self._is_late_stream():
+        if self.stream is None and self._is_late_stream():
             self._to_stream()
-        if self._stream is not None:
-            self._stream.finish(ended)
+        if self.stream is not None:
+            self.stream.finish(ended)
         elif ended is Ended.COMPLETE:
             self._whole(b"".join(self._pieces))
         self._pieces.clear()

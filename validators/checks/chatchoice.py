@@ -67,7 +67,6 @@ class StreamedChoice:
         "_first",
         "_grown",
         "_held",
-        "_listens",
         "_previous",
         "_roles",
         "_watch",
@@ -77,6 +76,7 @@ class StreamedChoice:
         "finishes",
         "function_call",
         "index",
+        "listens",
         "logprobs",
         "place",
         "reasoned",
@@ -108,7 +108,7 @@ class StreamedChoice:
         self._grown = 0
         self._previous = ""
         self._watch = cross.TextWatch(ctx)
-        self._listens = True  # something still looks at plain text
+        self.listens = True  # something still looks at plain text
 
     @property
     def openings(self) -> int:
@@ -197,7 +197,7 @@ class StreamedChoice:
         content = delta.get("content")
         if isinstance(content, str) and content:
             payload = self.spoke = self.answered = True
-            self._content(content, f"{pointer}/content")
+            self.hear(content, f"{pointer}/content")
         elif content is not None and content != "":
             self.wordless = True
         if delta.get("tool_calls") is not None:
@@ -225,10 +225,11 @@ class StreamedChoice:
             )
         self._first = False
 
-    def _content(self, content: str, pointer: str) -> None:
+    def hear(self, content: str, pointer: str) -> None:
+        """Takes a piece of content that is not empty."""
         self._watch.feed(content, pointer)
         if self._cumulative < 0:
-            self._listens = self._watch.searches
+            self.listens = self._watch.searches
             return
         before = self._previous
         goes_on = (
@@ -257,12 +258,6 @@ class StreamedChoice:
         if holes and cross.holds_logprobs(choice.get("logprobs")):
             holes.append(Hole((*at, "logprobs"), HoleKind.VALUE, accepts_logprobs))
         return holes
-
-    def carry_on(self, text: bytes | str, pointer: str, place: tuple[int, int]) -> None:
-        """``feed`` for a chunk with a piece of content (or of nothing) and no more; bytes are ASCII."""
-        self.place = place
-        if text and (self._listens or isinstance(text, str)):
-            self._content(text if isinstance(text, str) else text.decode(), pointer)
 
     # -- the end ------------------------------------------------------------------------------------------
 

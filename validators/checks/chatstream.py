@@ -303,7 +303,12 @@ class _ChoiceText:
         return b""
 
     def add(self, text: bytes | str, index: int, byte: int) -> None:
-        self._choice.carry_on(text, "/choices/0/delta/content", (index, byte))
+        choice = self._choice
+        choice.place = (index, byte)
+        if text and (choice.listens or isinstance(text, str)):
+            choice.hear(
+                text if isinstance(text, str) else text.decode(), "/choices/0/delta/content"
+            )
 
 
 class _StreamUsage:

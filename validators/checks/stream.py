@@ -125,25 +125,20 @@ class EventStream:
         at, size, fast, reader = 0, len(data), self._fast, self._reader
         while at < size and not reader.limit:
             if fast.armed and reader.between:
-                at = self._accepted(data, at)
-                if at == size:
-                    return
+                start = at
+                at, self._events = fast.run(
+                    data, start, reader.offset - start, self._events, self._ctx.report
+                )
+                if at > start:
+                    reader.skip(at - start)
+                    self._ctx.exchange.events = self._events
+                    continue
             end = data.find(b"\n\n", at)
             block = data[at : end + 2] if end >= 0 else data[at:]
             at += len(block)
             self._block(block)
         if reader.limit:
             self._ctx.partial(reader.limit)
-
-    def _accepted(self, data: bytes, start: int) -> int:
-        """Where the events end that the fast path takes."""
-        report, reader = self._ctx.report, self._reader
-        report.unit = Unit.EVENT
-        at, events = self._fast.run(data, start, reader.offset - start, self._events, report)
-        if at > start:
-            reader.skip(at - start)
-            self._events = self._ctx.exchange.events = events
-        return at
 
     def _block(self, block: bytes) -> None:
         """The full check of the bytes up to the end of a block, or of a read that has none."""
