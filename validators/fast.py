@@ -3,7 +3,7 @@
 What it may do: one transition, a further piece of text for an open choice (chat) or an open part (Responses),
 and only for an event whose bytes equal a template's but in its holes. A template is learnt from the bytes of
 an event that the full check took without a finding; each hole is a member whose value has a type and no other
-rule: the text, its padding, the next number, log probabilities. Accepting means: nothing to report of the
+rule: the text, its padding, the next number. Accepting means: nothing to report of the
 event's form, and the state that the full check would have left, which the check's own ``OpenText`` sees to.
 
 What it may not do: know the protocol (templates come from accepted bytes, holes and state from the checks),
@@ -17,13 +17,11 @@ from __future__ import annotations
 import enum
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
-
-from teeline.validators.wire.json import decode
 
 MAX_HOLE: Final = 4096
 """Bytes of one hole. A longer one is worth a full check."""
@@ -33,8 +31,6 @@ MAX_TEMPLATES: Final = 8
 CREDIT: Final = 6
 EARNED: Final = 64
 """Templates that a stream may learn at first, and accepted events that pay for one more."""
-_DEPTH: Final = 8
-"""Levels of a value in a hole; deeper ones are left to the full check and its limit."""
 
 _plain: Final = re.compile(rb"[ !#-\[\]-~]*+").match
 """What stands for itself in a JSON string, apart from characters above ASCII; nothing is a match, too."""
@@ -50,24 +46,19 @@ class HoleKind(enum.Enum):
     """Any string."""
     NEXT = 2
     """The number that the open text expects."""
-    VALUE = 3
-    """A value that the hole's own test accepts."""
 
 
 _TEXT: Final = HoleKind.TEXT.value
 _STRING: Final = HoleKind.STRING.value
-_NEXT: Final = HoleKind.NEXT.value
 
 Path = tuple[str | int, ...]
-Accepts = Callable[[Any], bool]
 
 
 class Hole(NamedTuple):
-    """A member whose value may differ; ``path`` leads to it, ``accepts`` tests a VALUE."""
+    """A member whose value may differ; ``path`` leads to it."""
 
     path: Path
     kind: HoleKind
-    accepts: Accepts = bool
 
 
 class OpenText(Protocol):
@@ -103,8 +94,7 @@ class Template:
         self._first = spans[0]
         self._size = len(spans[0])
         self._steps = tuple(
-            (hole.kind.value, span, len(span), hole.accepts)
-            for hole, span in zip(holes, spans[1:], strict=True)
+            (hole.kind.value, span, len(span)) for hole, span in zip(holes, spans[1:], strict=True)
         )
         self.line = line
         self.to = to
@@ -118,7 +108,7 @@ class Template:
         at = start + self._size
         if data[start:at] != self._first:
             return -1
-        for kind, span, size, accepts in self._steps:
+        for kind, span, size in self._steps:
             if kind <= _STRING:
                 end = _plain(data, at, at + MAX_HOLE).end()  # type: ignore[union-attr]
                 if data[end : end + size] == span:
@@ -130,14 +120,10 @@ class Template:
                         return -1
                     if kind == _TEXT:
                         self.text = text
-            elif kind == _NEXT:
+            else:
                 digits = self.to.expected() if number is None else number
                 end = at + len(digits)
                 if data[at:end] != digits or not data.startswith(span, end):
-                    return -1
-            else:
-                end = data.find(span, at, at + MAX_HOLE + size)
-                if end < 0 or not _is_value(data[at:end], accepts):
                     return -1
             at = end + size
         return at
@@ -152,11 +138,6 @@ def _string(data: bytes, start: int) -> tuple[int, str]:
         return match.end() - 1, orjson.loads(data[start - 1 : match.end()])
     except orjson.JSONDecodeError:
         return -1, ""
-
-
-def _is_value(hole: bytes, accepts: Accepts) -> bool:
-    document = decode(hole, _DEPTH)
-    return document.ok and not document.faults and accepts(document.value)
 
 
 class FastPath:
@@ -257,10 +238,8 @@ def learnt(block: bytes, data: bytes, value: Any, to: OpenText) -> Template | No
     for n, (start, end, hole) in enumerate(places):
         mark: Any = _NUMBER + n if hole.kind is HoleKind.NEXT else (_MARK + b"%d" % n).decode()
         expected = _replaced(expected, hole.path, mark)
-        token = orjson.dumps(mark)
-        quoted = hole.kind in (HoleKind.TEXT, HoleKind.STRING)
         spans.append(data[at:start])
-        marked += spans[-1] + (token[1:-1] if quoted else token)
+        marked += spans[-1] + str(mark).encode()
         at = end
     spans.append(data[at:])
     if orjson.loads(marked + spans[-1]) != expected:
@@ -279,7 +258,7 @@ def _places(data: bytes, value: Any, holes: Sequence[Hole]) -> list[tuple[int, i
         found = _place(data, text, hole, _at(value, hole.path))
         if found is None:
             return None
-        quote = hole.kind in (HoleKind.TEXT, HoleKind.STRING)
+        quote = hole.kind is not HoleKind.NEXT
         places.append((found[0] + quote, found[1] - quote, hole))
     places.sort(key=lambda place: place[0])
     apart = all(before[1] < after[0] for before, after in pairwise(places))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from teeline.validators.checks.answer import AnswerBody
 from teeline.validators.checks.context import Context, field_values
 from teeline.validators.checks.http import check_codings, check_head
+from teeline.validators.checks.models import check_listed
 from teeline.validators.checks.request import facts_of
 from teeline.validators.events import (
     Closed,
@@ -41,16 +42,24 @@ class Inspector:
 
     Order of calls: request_head, then request_body and request_end, response_head and response_body as
     the wire has them, then end. Times are Unix seconds that never step back within an exchange.
+
+    ``listed_models`` is what a client with the same key last saw this upstream list, None for unknown.
     """
 
-    def __init__(self, exchange: Exchange, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        limits: Limits = DEFAULT_LIMITS,
+        listed_models: frozenset[str] | None = None,
+    ) -> None:
         self.exchange = exchange
         self.pending = 0
         self._limits = limits
-        self._ctx = Context(exchange, Operation.OTHER, limits)
+        self._ctx = Context(exchange, Operation.OTHER, limits, listed_models)
         self._request: list[bytes] | None = []
         self._request_decoder: ContentDecoder | None = None
         self._decoder: ContentDecoder | None = None
+        self._coding_told = False
         self._body: AnswerBody | None = None
         self._timeline = Timeline()
         exchange.timeline = self._timeline.entries
@@ -166,6 +175,7 @@ class Inspector:
         exchange.timing.end = at
         if self._body is not None and exchange.status is not None:
             self._finish_body(self._body, ended)
+            check_listed(ctx)
         self._body = None
         outputs = self._drain(at)
         self._timeline.end(at, ended.value)
@@ -193,9 +203,9 @@ class Inspector:
 
     def _decode(self, decoder: ContentDecoder, body: AnswerBody, data: bytes) -> None:
         """Feeds a piece through the content coding; a fault is reported where it shows."""
-        before = decoder.fault
         body.feed(decoder.feed(data))
-        if decoder.fault is not None and before is None:
+        if decoder.fault is not None and not self._coding_told:
+            self._coding_told = True
             self._coding_fault(decoder, decoder.fault)
 
     def _decoded(self, decoder: ContentDecoder, body: AnswerBody, ended: Ended) -> bool:

@@ -31,6 +31,10 @@ class Limits:
     """Open tool calls of one exchange."""
     arguments: int = 256 * 1024
     """The joined arguments of one tool call."""
+    text: int = 256 * 1024
+    """The joined text of one choice that was asked to be JSON, in characters."""
+    listed_models: int = 10_000
+    """Ids of one model list that are kept for later exchanges."""
     head: int = 256 * 1024
     """What is looked at before a body's kind is known."""
 

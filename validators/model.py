@@ -199,6 +199,8 @@ class Exchange:
     usage: dict[str, int] = field(default_factory=dict)
     finish: list[str] = field(default_factory=list)
     error_type: str | None = None
+    listed_models: frozenset[str] | None = None
+    """The ids of a whole model list: what later exchanges of this upstream may be checked against."""
     # the outcome
     timing: Timing = field(default_factory=Timing)
     timeline: list[TimelineEntry] = field(default_factory=list)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
+from urllib.parse import unquote
 
 
 class Operation(enum.StrEnum):
@@ -34,10 +35,14 @@ _POST = (
     ("/embeddings", Operation.EMBEDDINGS),
     ("/completions", Operation.COMPLETIONS),
 )
+_MODEL = re.compile(r"/models(?:/(.+))?\Z")
+_NO_MODEL = re.compile(r"/models/(?:count|user|.+/endpoints)\Z")
+"""What gateways serve below /models beside models."""
 _PATTERNS = (
     ("POST", re.compile(r"/responses/[^/]+/cancel\Z"), Operation.RESPONSES),
     ("POST", re.compile(r"/responses/(input_tokens|compact)\Z"), Operation.RESPONSES_LIGHT),
-    ("GET", re.compile(r"/models(/.+)?\Z"), Operation.MODELS),
+    ("GET", _NO_MODEL, Operation.OTHER),
+    ("GET", _MODEL, Operation.MODELS),
     ("GET", re.compile(r"/responses/[^/]+\Z"), Operation.RESPONSES),
     ("GET", re.compile(r"/responses/[^/]+/input_items\Z"), Operation.RESPONSES_LIGHT),
     ("DELETE", re.compile(r"/responses/[^/]+\Z"), Operation.RESPONSES_LIGHT),
@@ -63,6 +68,14 @@ def asks_in_body(method: str, target: str) -> bool:
     A response that is fetched or cancelled was asked for by another request.
     """
     return _created(method, _bare(target)) is not None
+
+
+def model_of(target: str) -> str:
+    """The model that ``GET /models/{model}`` names, slashes in it kept; empty for the list of all."""
+    path = _bare(target)
+    match = _MODEL.search(path)
+    # A base URL may hold the word itself: /models/some/model/v1/models is a list.
+    return "" if match is None or path.endswith("/models") else unquote(match[1])
 
 
 def _bare(target: str) -> str:

@@ -42,12 +42,18 @@ def inspect(
     document: dict[str, Any], cut: Cut | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Exchange:
     """What an inspector says of an exchange that is fed in the pieces that ``cut`` makes."""
-    inspector = Inspector(Exchange(id="test"), limits)
+    inspector = Inspector(Exchange(id="test"), limits, listed_models(document))
     outputs: list[Output] = list(replay(inspector, parse(document), NOW, cut=cut))
     outputs += answer_schema_checks(inspector, outputs, NOW)
     reported = [o.violation.rule.id for o in outputs if isinstance(o, Found)]
     assert reported == [v.rule.id for v in inspector.exchange.violations]
     return inspector.exchange
+
+
+def listed_models(document: dict[str, Any]) -> frozenset[str] | None:
+    """The models that an example says were listed before."""
+    listed = document.get("listed_models")
+    return None if listed is None else frozenset(listed)
 
 
 def findings(seen: Exchange) -> list[Finding]:

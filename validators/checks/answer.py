@@ -12,16 +12,19 @@ import re
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import check_document, check_error
 from teeline.validators.checks.http import media_type
-from teeline.validators.checks.stream import EventStream
+from teeline.validators.checks.stream import OTHER_KIND, STREAM_KINDS, EventStream
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 
 _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
-_FIELD_LINE = re.compile(rb"[ \t]*(data|event|id|retry)[ \t]*:|:", re.I)
-_ANY_FIELD_LINE = re.compile(rb"^[ \t]*(data|event|id|retry)[ \t]*:", re.I | re.M)
-_LONGEST_FIELD = 16
-"""Bytes of a line after which it is clear whether it starts with a field's name."""
+_STREAM = re.compile(rb"(data|event|id|retry)[ \t]*[:\r\n]|:", re.I)
+"""How the first line of an event stream starts, blanks before it aside."""
+_UNDECIDED = re.compile(
+    rb"(d|da|dat|data[ \t]*|e|ev|eve|even|event[ \t]*|i|id[ \t]*|r|re|ret|retr|retry[ \t]*)?\Z",
+    re.I,
+)
+_ANY_FIELD_LINE = re.compile(rb"(^|[\r\n])[ \t]*(data|event|id|retry)[ \t]*:", re.I)
 
 
 class AnswerBody:
@@ -37,7 +40,8 @@ class AnswerBody:
         self.stream: EventStream | None = None
         self._document = ctx.response.status >= 400
         self._ignored = ctx.operation is Operation.OTHER and not self._document
-        self._sniffed = b""
+        self._first = b""
+        self._marked = False
 
     def feed(self, data: bytes) -> None:
         if self.stream is not None:
@@ -53,26 +57,20 @@ class AnswerBody:
                 self._pieces.clear()
 
     def _sniff(self, data: bytes) -> None:
-        """Looks at the first line that is not blank until its kind is clear."""
-        self._sniffed += data[: 4 * _LONGEST_FIELD + len(data) - len(data.lstrip(_BLANK))]
-        start = self._sniffed.removeprefix(_BOM).lstrip(b"\r\n")
-        text = start.lstrip(_BLANK)
-        if not text:
-            # Blank so far: keep-alive lines before JSON. What was seen of them need not be kept.
-            self._sniffed = self._sniffed[:3] if self._sniffed.startswith(_BOM[:1]) else b""
-            return
-        if (
-            len(text) < _LONGEST_FIELD
-            and b"\n" not in text
-            and b":" not in text
-            and text[:1] not in b'{["<'
-        ):
-            return
-        if _FIELD_LINE.match(start):
+        """Looks at what comes first, blanks and a byte order mark aside, until its kind is clear."""
+        start = self._first + data[: self._ctx.limits.head]
+        if not self._marked:
+            if len(start) < len(_BOM) and _BOM.startswith(start):
+                self._first = start
+                return
+            self._marked = True
+            start = start.removeprefix(_BOM)
+        start = start.lstrip(_BLANK)
+        if _STREAM.match(start):
             self._to_stream()
-        else:
+        elif not _UNDECIDED.match(start) or len(start) > self._ctx.limits.head:
             self._document = True
-        self._sniffed = b""
+        self._first = b"" if self._document else start
 
     def _to_stream(self) -> None:
         self.stream = EventStream(self._ctx)
@@ -109,10 +107,11 @@ class AnswerBody:
         streamed = ctx.request.stream or (
             not ctx.request.known and media_type(ctx) == "text/event-stream"
         )
-        if streamed and ctx.operation is Operation.CHAT:
+        kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
+        if streamed and kind.empty:
             if not body.strip(_BLANK):
                 ctx.report.place(Unit.BODY)
-                ctx.report("chatstream.no-chunks", detail=f"{len(body)} bytes")
+                ctx.report(kind.empty, detail=f"{len(body)} bytes")
                 return
             if self._is_neither(body):
                 ctx.report.place(Unit.BODY)

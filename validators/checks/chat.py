@@ -8,6 +8,7 @@ from typing import Any
 from teeline.validators.checks import cross
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.shapes import CHAT_SHAPES, shape_of
+from teeline.validators.checks.structured import check_answer
 from teeline.validators.checks.tools import check_calls, check_finish, message_calls
 from teeline.validators.checks.usage import check_usage, check_zeros
 from teeline.validators.evidence import ABSENT
@@ -35,7 +36,7 @@ def check_chat(ctx: Context, value: Any) -> None:
     made = value.get("id")
     if isinstance(made, str) and made and not made.startswith("chatcmpl-"):
         ctx.report("chat.id-prefix", "/id", made)
-    _facts(ctx, value)
+    note_answer(ctx, value)
     choices = _listed(ctx, value.get("choices"))
     read = [_Choice(ctx, choice, f"/choices/{n}") for n, choice in enumerate(choices)]
     answered = any(choice.answered for choice in read)
@@ -55,7 +56,8 @@ def note_error(ctx: Context, value: Mapping[str, Any]) -> None:
     ctx.exchange.error_type = kind if isinstance(kind, str) and 0 < len(kind) <= 64 else "error"
 
 
-def _facts(ctx: Context, value: Mapping[str, Any]) -> None:
+def note_answer(ctx: Context, value: Mapping[str, Any]) -> None:
+    """Keeps the id and the model of an answer for the exchange's facts."""
     exchange = ctx.exchange
     for name, slot in (("id", "response_id"), ("model", "response_model")):
         text = value.get(name)
@@ -127,7 +129,7 @@ class _Choice:
         finish = value.get("finish_reason")
         self.finish = finish if isinstance(finish, str) else None
         if self.finish is not None:
-            ctx.exchange.finish.append(self.finish[:32])
+            ctx.finished(self.finish)
         message = value.get("message")
         if isinstance(message, dict):
             self._message(message, f"{pointer}/message")
@@ -150,6 +152,14 @@ class _Choice:
         self._calls(message, pointer)
         if isinstance(content, str):
             self._text(content, f"{pointer}/content")
+        check_answer(
+            ctx,
+            content,
+            f"{pointer}/content",
+            finish=self.finish,
+            refused=bool(message.get("refusal")),
+            called=bool(message.get("tool_calls") or message.get("function_call")),
+        )
 
     def _calls(self, message: Mapping[str, Any], pointer: str) -> None:
         ctx = self._ctx

@@ -11,11 +11,11 @@ from typing import Any
 
 from teeline.validators.checks import cross
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.structured import check_answer, joined_text
 from teeline.validators.checks.tools import check_calls, check_finish
 from teeline.validators.checks.toolstream import ToolStream
 from teeline.validators.evidence import ABSENT
 from teeline.validators.fast import Hole, HoleKind
-from teeline.validators.fields.chat import CHUNK_LOGPROBS
 from teeline.validators.fields.words import (
     FINISH_REASONS,
     FOREIGN_FINISH_REASONS,
@@ -38,7 +38,6 @@ AFTER_FINISH = {
 }
 """What a chunk of a choice breaks once the choice has finished; an empty delta breaks nothing."""
 
-
 NO_TEXT = ("tool_calls", "refusal", "audio", "function_call", "reasoning_details")
 """Members of a delta that bring something else than a text."""
 TEXTS = {
@@ -47,11 +46,6 @@ TEXTS = {
     "reasoning": HoleKind.STRING,
 }
 """Texts of a delta: only of content is more looked at than that it is there."""
-
-
-def accepts_logprobs(value: Any) -> bool:
-    """Whether the log probabilities of a chunk are as they must be, and there are any."""
-    return isinstance(value, dict) and cross.holds_logprobs(value) and CHUNK_LOGPROBS.accepts(value)
 
 
 class StreamedChoice:
@@ -67,6 +61,7 @@ class StreamedChoice:
         "_first",
         "_grown",
         "_held",
+        "_joined",
         "_previous",
         "_roles",
         "_watch",
@@ -79,6 +74,7 @@ class StreamedChoice:
         "listens",
         "logprobs",
         "place",
+        "pointer",
         "reasoned",
         "refused",
         "spoke",
@@ -102,13 +98,15 @@ class StreamedChoice:
         self.wordless = False  # a fault has taken its content or calls away
         self.tools = ToolStream(ctx)
         self.place = (0, 0)
+        self.pointer = "/choices/0"
         self._first = True
         self._roles = 0
         self._cumulative = 0  # contents so far that start with the one before; -1: no more
         self._grown = 0
         self._previous = ""
         self._watch = cross.TextWatch(ctx)
-        self.listens = True  # something still looks at plain text
+        self._joined = joined_text(ctx)
+        self.listens = True  # something still looks at content, whatever it says
 
     @property
     def openings(self) -> int:
@@ -116,12 +114,22 @@ class StreamedChoice:
         return max(self._roles, self.finishes)
 
     def feed(
-        self, choice: Mapping[str, Any], delta: Mapping[str, Any], pointer: str, *, lenient: bool
+        self,
+        choice: Mapping[str, Any],
+        delta: Mapping[str, Any],
+        pointer: str,
+        *,
+        lenient: bool,
+        member: str = "delta",
     ) -> None:
-        """Takes one chunk of the choice. ``lenient``: an empty delta here owes no finish_reason key."""
+        """Takes one chunk of the choice.
+
+        ``lenient``: an empty delta here owes no finish_reason key. ``member``: where the delta stood.
+        """
         self.place = (self._ctx.report.index, self._ctx.report.byte)
-        payload = self._delta(delta, f"{pointer}/delta")
-        self.logprobs = self.logprobs or cross.holds_logprobs(choice.get("logprobs"))
+        self.pointer = pointer
+        payload = self._delta(delta, f"{pointer}/{member}")
+        self._logprobs(choice.get("logprobs"), f"{pointer}/logprobs")
         value = choice.get("finish_reason", ABSENT)
         finish = self._finish_word(value, f"{pointer}/finish_reason")
         if self.finish is not None:
@@ -134,11 +142,18 @@ class StreamedChoice:
         if finish is not None:
             self.finish = finish
             self.finishes = 1
-            self._ctx.exchange.finish.append(finish[:32])
+            self._ctx.finished(finish)
             if delta.get("content"):
                 self._ctx.report(
-                    "chatstream.finish-with-content", f"{pointer}/delta/content", delta["content"]
+                    "chatstream.finish-with-content",
+                    f"{pointer}/{member}/content",
+                    delta["content"],
                 )
+
+    def _logprobs(self, value: Any, pointer: str) -> None:
+        self.logprobs = self.logprobs or cross.holds_logprobs(value)
+        if isinstance(value, dict):
+            cross.check_top_logprobs(self._ctx, value, pointer)
 
     def _after_finish(self, payload: bool, finish: str | None, pointer: str) -> None:
         if finish is not None:
@@ -228,8 +243,10 @@ class StreamedChoice:
     def hear(self, content: str, pointer: str) -> None:
         """Takes a piece of content that is not empty."""
         self._watch.feed(content, pointer)
+        if self._joined is not None:
+            self._joined.feed(content)
         if self._cumulative < 0:
-            self.listens = self._watch.searches
+            self.listens = self._watch.searches or self._joined is not None
             return
         before = self._previous
         goes_on = (
@@ -246,38 +263,44 @@ class StreamedChoice:
     def holes(self, choice: Mapping[str, Any], at: tuple[str | int, ...]) -> list[Hole]:
         """What may differ in the next chunk if it only carries on a text, as ``choice`` did; else nothing."""
         delta = choice.get("delta")
-        if self.finish is not None or choice.get("finish_reason") or not isinstance(delta, dict):
+        if self.finish is not None or not isinstance(delta, dict) or "role" in delta:
             return []
-        if any(delta.get(name) for name in NO_TEXT) or "role" in delta:
+        if any(delta.get(name) for name in NO_TEXT):
             return []
-        holes = [
+        return [
             Hole((*at, "delta", name), kind)
             for name, kind in TEXTS.items()
             if isinstance(delta.get(name), str) and delta[name]
         ]
-        if holes and cross.holds_logprobs(choice.get("logprobs")):
-            holes.append(Hole((*at, "logprobs"), HoleKind.VALUE, accepts_logprobs))
-        return holes
 
     # -- the end ------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """The stream is over, and nothing that was sent is missing: what holds for the whole choice."""
         ctx = self._ctx
-        pointer = f"/choices/{self.index}"
+        pointer = self.pointer
         ctx.report.place(Unit.EVENT, *self.place)
         if self._cumulative >= _CUMULATIVE_CHUNKS and self._grown >= _CUMULATIVE_CHUNKS - 1:
             ctx.report(
                 "chatstream.content-cumulative",
-                "/choices/0/delta/content",
+                f"{pointer}/delta/content",
                 detail=f"{self._cumulative} contents, each starting with the one before",
             )
         if not self.wordless:
             calls = self.tools.finish(self.finish)
             check_calls(ctx, calls, cut=self.finish == "length")
             ctx.report.place(Unit.EVENT, *self.place)
-            check_finish(
-                ctx, len(calls), self.finish, f"{pointer}/finish_reason", refused=self.refused
+            if not self.tools.unreadable:
+                at = f"{pointer}/finish_reason"
+                check_finish(ctx, len(calls), self.finish, at, refused=self.refused)
+        if self._joined is not None and not self.wordless:
+            check_answer(
+                ctx,
+                self._joined.text,
+                f"{pointer}/delta/content",
+                finish=self.finish,
+                refused=self.refused,
+                called=len(self.tools) > 0 or self.function_call,
             )
         cross.check_replaced(
             ctx,

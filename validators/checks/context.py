@@ -29,6 +29,7 @@ class Context:
         "beta",
         "exchange",
         "limits",
+        "listed_models",
         "operation",
         "report",
         "request",
@@ -36,11 +37,18 @@ class Context:
         "response",
     )
 
-    def __init__(self, exchange: Exchange, operation: Operation, limits: Limits) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        operation: Operation,
+        limits: Limits,
+        listed_models: frozenset[str] | None = None,
+    ) -> None:
         self.exchange = exchange
         self.operation = operation
         self.beta = False
         self.limits = limits
+        self.listed_models = listed_models
         self.report = Reporter(exchange)
         self.request: RequestFacts = UNKNOWN_REQUEST
         self.request_headers: Headers = ()
@@ -67,6 +75,11 @@ class Context:
         """Something could not be inspected: the first reason stays."""
         if self.exchange.inspection == "full":
             self.exchange.inspection = f"partial ({reason})"
+
+    def finished(self, reason: str) -> None:
+        """Notes how a choice or a response ended, as many as there may be choices."""
+        if len(self.exchange.finish) < self.limits.choices:
+            self.exchange.finish.append(reason[:32])
 
     @property
     def waiting(self) -> int:

@@ -296,8 +296,6 @@ class ResponsesStream:
         holes = [Hole(("delta",), HoleKind.TEXT), Hole(("sequence_number",), HoleKind.NEXT)]
         if isinstance(value.get("obfuscation"), str):
             holes.append(Hole(("obfuscation",), HoleKind.STRING))
-        if value.get("logprobs"):
-            holes.append(Hole(("logprobs",), HoleKind.VALUE, lambda read: read is not None))
         return _PartText(self, item, joined, holes)
 
     # -- the end --------------------------------------------------------------------------------------

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from teeline.validators.checks.context import Context
 from teeline.validators.fields.usage import (
     COMPLETION_COUNTERS,
+    EMBEDDINGS_KEYS,
     MODALITIES,
     PROMPT_COUNTERS,
     UsageTable,
@@ -24,8 +25,8 @@ def check_usage(ctx: Context, usage: Any, table: UsageTable, pointer: str) -> di
     ):
         ctx.report("usage.foreign-keys", pointer, usage)
         return None
-    _extras(ctx, usage, table, pointer)
-    counts = _counts(ctx, usage, table, pointer)
+    _extras(ctx, usage, {*table.keys, table.prompt_details, table.completion_details}, pointer)
+    counts = _counts(ctx, usage, table.keys, pointer)
     details = _Details(ctx, usage, table, pointer)
     if counts is not None:
         _sum(ctx, counts, table, pointer)
@@ -34,19 +35,41 @@ def check_usage(ctx: Context, usage: Any, table: UsageTable, pointer: str) -> di
     return counts
 
 
-def _extras(ctx: Context, usage: Mapping[str, Any], table: UsageTable, pointer: str) -> None:
-    known = {*table.keys, table.prompt_details, table.completion_details}
+def check_embeddings_usage(ctx: Context, usage: Any, pointer: str) -> None:
+    """Checks the usage object of an embeddings answer, which has no completion."""
+    if not isinstance(usage, dict):
+        ctx.report("usage.not-object", pointer, usage)
+        return
+    _extras(ctx, usage, set(EMBEDDINGS_KEYS), pointer)
+    counts = _counts(ctx, usage, EMBEDDINGS_KEYS, pointer)
+    if counts is None:
+        return
+    ctx.exchange.usage = counts
+    prompt, total = (counts[name] for name in EMBEDDINGS_KEYS)
+    if prompt != total:
+        detail = f'"prompt_tokens": {prompt}, "total_tokens": {total}'
+        ctx.report("usage.embeddings-total-differs", f"{pointer}/total_tokens", detail=detail)
+    if prompt == 0 and _holds_text(ctx.request.document.get("input")):
+        ctx.report("usage.prompt-zero", f"{pointer}/prompt_tokens", 0)
+
+
+def _holds_text(value: Any) -> bool:
+    """Whether an input is more than empty strings and empty lists."""
+    return any(map(bool, value)) if isinstance(value, list) else bool(value)
+
+
+def _extras(ctx: Context, usage: Mapping[str, Any], known: set[str], pointer: str) -> None:
     extra = [name for name in usage if name not in known]
     if extra:
         ctx.report("usage.vendor-fields", pointer, {name: usage[name] for name in extra[:6]})
 
 
 def _counts(
-    ctx: Context, usage: Mapping[str, Any], table: UsageTable, pointer: str
+    ctx: Context, usage: Mapping[str, Any], names: Sequence[str], pointer: str
 ) -> dict[str, int] | None:
-    """The three counters; None unless each is a non-negative integer."""
+    """The counters of these names; None unless each is a non-negative integer."""
     counts: dict[str, int] = {}
-    for name in table.keys:
+    for name in names:
         value = usage.get(name)
         if value is None:
             ctx.report("usage.keys-missing", f"{pointer}/{name}", value)
@@ -56,7 +79,7 @@ def _counts(
             ctx.report("usage.negative", f"{pointer}/{name}", value)
         else:
             counts[name] = count
-    return counts if len(counts) == 3 else None
+    return counts if len(counts) == len(names) else None
 
 
 def _integer(value: Any) -> int | None:

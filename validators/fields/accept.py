@@ -87,13 +87,20 @@ class _Source:
             "str": list(self._text(item, name)),
             "dict": list(self._object(item, name)),
             "list": list(self._elements(item, name)),
+            # Infinities are no JSON, and a NaN is nothing at all: x - x is 0 for every other number.
+            "float": [f"if {name} - {name} != 0: return False"],
         }
-        allowed = [_CLASSES[str(member.name)] for member in item.type]
-        if "float" in allowed:
+        names = {str(member.name) for member in item.type}
+        allowed = [kind for name, kind in _CLASSES.items() if name in names]
+        if "NUMBER" in names and "INTEGER" not in names:
             allowed.append("int")
+        if "INTEGRAL" in names and "NUMBER" not in names:
+            allowed.append("float")
+            by_class["float"] = [f"if not {name}.is_integer(): return False"]
         if not item.wrong and not item.integral:
-            checked = [kind for kind in allowed if by_class.get(kind)]
-            for kind in checked:
+            for kind in ("str", "dict", "list"):
+                if kind not in allowed or not by_class[kind]:
+                    continue
                 yield f"if type({name}) is {kind}:"
                 yield from (_STEP + line for line in by_class[kind])
             return
@@ -104,12 +111,8 @@ class _Source:
         yield f"t = type({name})"
         for kind in allowed:
             yield f"{'el' if kind != allowed[0] else ''}if t is {kind}:"
-            yield from (_STEP + line for line in by_class.get(kind) or self._number(kind, name))
+            yield from (_STEP + line for line in by_class.get(kind) or ["pass"])
         yield "else: return False"
-
-    def _number(self, kind: str, name: str) -> list[str]:
-        # Infinities are no JSON, and a NaN is nothing at all: x - x is 0 for every other number.
-        return [f"if {name} - {name} != 0: return False"] if kind == "float" else ["pass"]
 
     def _text(self, item: Field, name: str) -> Iterator[str]:
         named = {value for value, rule in item.named.items() if rule}

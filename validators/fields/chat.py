@@ -33,7 +33,7 @@ def _logprobs(shape: str, number: str) -> Table:
         (
             required("token", STRING, shape),
             required("logprob", NUMBER, number),
-            optional("bytes", ARRAY, shape),
+            optional("bytes", ARRAY, shape, items=required("", INTEGER, shape)),
         ),
     )
     token = Table(
@@ -41,7 +41,7 @@ def _logprobs(shape: str, number: str) -> Table:
         (
             required("token", STRING, shape),
             required("logprob", NUMBER, number),
-            optional("bytes", ARRAY, shape),
+            optional("bytes", ARRAY, shape, items=required("", INTEGER, shape)),
             required("top_logprobs", ARRAY, shape, items=required("", OBJECT, shape, table=top)),
         ),
     )
@@ -207,8 +207,6 @@ DELTA = Table(
     extensions=frozenset(REASONING_MEMBERS),
 )
 
-CHUNK_LOGPROBS = _logprobs("chatstream.logprobs-shape", "chatstream.logprobs-shape")
-
 CHUNK_CHOICE = Table(
     "choices[]",
     (
@@ -217,7 +215,7 @@ CHUNK_CHOICE = Table(
             "logprobs",
             OBJECT,
             "chatstream.logprobs-shape",
-            table=CHUNK_LOGPROBS,
+            table=_logprobs("chatstream.logprobs-shape", "chatstream.logprobs-shape"),
         ),
         required("index", INTEGER, "chatstream.choice-index-type"),
         # finish_reason: null until the last chunk of a choice; see checks/chatstream.py

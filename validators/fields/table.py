@@ -19,7 +19,10 @@ from teeline.validators.fields.accept import Accepts, compiled
 
 
 class JsonType(enum.Flag):
-    """The JSON types a field may have; NUMBER includes INTEGER, as in JSON Schema."""
+    """The JSON types a field may have; NUMBER includes INTEGER, as in JSON Schema.
+
+    INTEGRAL is an integer written as a float (1.0), for fields that no rule judges for it.
+    """
 
     STRING = enum.auto()
     INTEGER = enum.auto()
@@ -27,10 +30,12 @@ class JsonType(enum.Flag):
     BOOLEAN = enum.auto()
     OBJECT = enum.auto()
     ARRAY = enum.auto()
+    INTEGRAL = enum.auto()
     ANY = STRING | INTEGER | NUMBER | BOOLEAN | OBJECT | ARRAY
 
 
 STRING, INTEGER, NUMBER = JsonType.STRING, JsonType.INTEGER, JsonType.NUMBER
+WHOLE = JsonType.INTEGER | JsonType.INTEGRAL
 BOOLEAN, OBJECT, ARRAY, ANY = JsonType.BOOLEAN, JsonType.OBJECT, JsonType.ARRAY, JsonType.ANY
 
 
@@ -108,7 +113,7 @@ _BITS = {
     bool: BOOLEAN.value,
     str: STRING.value,
     int: INTEGER.value | NUMBER.value,
-    float: NUMBER.value,
+    float: NUMBER.value | JsonType.INTEGRAL.value,
     dict: OBJECT.value,
     list: ARRAY.value,
 }
@@ -119,7 +124,9 @@ def has_type(value: Any, wanted: JsonType) -> bool:
     """Whether a decoded JSON value has one of the types; 1.0 is an integer only for ``integral`` fields."""
     if not _BITS.get(type(value), 0) & wanted._value_:
         return False
-    return not isinstance(value, float) or math.isfinite(value)
+    if not isinstance(value, float):
+        return True
+    return math.isfinite(value) if JsonType.NUMBER in wanted else value.is_integer()
 
 
 def walk(

@@ -47,6 +47,9 @@ RESPONSES_USAGE = UsageTable(
     counters_required=True,
 )
 
+EMBEDDINGS_KEYS = ("prompt_tokens", "total_tokens")
+"""Embeddings generate nothing: the two are equal, and there are no details."""
+
 PROMPT_COUNTERS = (
     "cached_tokens",
     "audio_tokens",

@@ -19,6 +19,7 @@ An example names a legal exchange (``on``, one of ``_bases.toml``) and what is c
 ``append``            text put behind the rendered body
 ``cut``               text; the body ends before its first occurrence
 ``body``              the whole body as text (``body_base64`` for bytes)
+``listed_models``     the ids that the server listed before (see inspector.py); default: not known
 ``also``              other rules of severity warn or fail that the change cannot but break, too
 ====================  ===================================================================================
 
@@ -40,7 +41,8 @@ from typing import Any
 _HEAD_KEYS = {"method", "endpoint", "status", "connection", "headers", "request_headers"}
 _DOCUMENT_KEYS = {"on", "request", "request_remove", "set", "remove", "insert", "done", "renumber"}
 _TEXT_KEYS = {"replace", "append", "cut", "body", "body_base64", "also"}
-_KEYS = _HEAD_KEYS | _DOCUMENT_KEYS | _TEXT_KEYS
+_KNOWLEDGE_KEYS = {"listed_models"}
+_KEYS = _HEAD_KEYS | _DOCUMENT_KEYS | _TEXT_KEYS | _KNOWLEDGE_KEYS
 
 
 class ExampleError(ValueError):
@@ -55,7 +57,10 @@ def bases() -> Mapping[str, Mapping[str, Any]]:
 
 
 def exchange(example: Mapping[str, Any]) -> dict[str, Any]:
-    """An example as an exchange file's object (design: one HTTP exchange)."""
+    """An example as an exchange file's object (design: one HTTP exchange).
+
+    What is known from earlier exchanges stands beside it, under keys that exchange files don't have.
+    """
     unknown = example.keys() - _KEYS
     if unknown:
         raise ExampleError(f"unknown keys {sorted(unknown)}")
@@ -73,7 +78,9 @@ def exchange(example: Mapping[str, Any]) -> dict[str, Any]:
         # Surrogates stand for themselves so that an example can hold bytes that no text has.
         raw = _body(base, example).encode("utf-8", "surrogateescape")
         response["body_base64"] = base64.b64encode(raw).decode("ascii")
+    known = {key: example[key] for key in _KNOWLEDGE_KEYS & example.keys()}
     return {
+        **known,
         "v": 1,
         "method": example.get("method", base.get("method", "POST")),
         "endpoint": example.get("endpoint", base.get("endpoint", "/v1/chat/completions")),

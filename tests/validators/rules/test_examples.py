@@ -11,6 +11,7 @@ from teeline.validators.inspector import Inspector
 from teeline.validators.model import Exchange, Rule, Severity
 from teeline.validators.rules import register
 from teeline.validators.rules.examples import exchange
+from tests.validators.exchanges import listed_models
 from tests.validators.schemas import answer_schema_checks
 
 NOW = 1_796_000_000.0
@@ -18,8 +19,9 @@ RULES = sorted(register().values(), key=lambda rule: rule.id)
 
 
 def found(example: dict[str, Any]) -> dict[str, Severity]:
-    inspector = Inspector(Exchange(id="example"))
-    outputs = replay(inspector, parse(exchange(example)), NOW)
+    document = exchange(example)
+    inspector = Inspector(Exchange(id="example"), listed_models=listed_models(document))
+    outputs = replay(inspector, parse(document), NOW)
     answer_schema_checks(inspector, outputs, NOW)
     return {v.rule.id: v.severity for v in inspector.exchange.violations}
 
