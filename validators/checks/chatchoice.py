@@ -129,15 +129,16 @@ class StreamedChoice:
         self.place = (self._ctx.report.index, self._ctx.report.byte)
         self.pointer = pointer
         payload = self._delta(delta, f"{pointer}/{member}")
-        self._logprobs(choice.get("logprobs"), f"{pointer}/logprobs")
+        logprobs = choice.get("logprobs")
+        if logprobs is not None:
+            self._logprobs(logprobs, f"{pointer}/logprobs")
         value = choice.get("finish_reason", ABSENT)
-        finish = self._finish_word(value, f"{pointer}/finish_reason")
+        finish = self._finish_word(value, pointer)
         if self.finish is not None:
             self._after_finish(payload, finish, pointer)
             return
         # Official audio streams end with a delta that holds the audio's expiry and nothing else.
-        owes = not (lenient and not delta) and delta.keys() != {"audio"}
-        if value is ABSENT and owes:
+        if value is ABSENT and not (lenient and not delta) and delta.keys() != {"audio"}:
             self._ctx.report("chatstream.finish-key-missing", f"{pointer}/finish_reason")
         if finish is not None:
             self.finish = finish
@@ -191,28 +192,31 @@ class StreamedChoice:
 
     def _finish_word(self, value: Any, pointer: str) -> str | None:
         """The finish_reason of a chunk; None where it has none. Words outside the enum still finish."""
-        if value is ABSENT or value is None:
+        if value is None or value is ABSENT:
             return None
         if value == "":
             self.empty_finish = True
-            self._ctx.report("chatstream.finish-empty-string", pointer, value)
+            self._ctx.report("chatstream.finish-empty-string", f"{pointer}/finish_reason", value)
             return None
         if value not in FINISH_REASONS if isinstance(value, str) else True:
             foreign = isinstance(value, str) and value in FOREIGN_FINISH_REASONS
             rule = "chatstream.finish-foreign" if foreign else "chatstream.finish-unknown"
-            self._ctx.report(rule, pointer, value, words=True)
+            self._ctx.report(rule, f"{pointer}/finish_reason", value, words=True)
         return value if isinstance(value, str) else "<none>"
 
     # -- the delta ---------------------------------------------------------------------------------------
 
     def _delta(self, delta: Mapping[str, Any], pointer: str) -> bool:
         """Takes a delta's members in; whether it carries anything that a client would lose."""
-        self._role(delta, pointer)
+        if self._first or "role" in delta:
+            self._role(delta, pointer)
         payload = False
         content = delta.get("content")
         if isinstance(content, str) and content:
             payload = self.spoke = self.answered = True
-            self.hear(content, f"{pointer}/content")
+            self.hear(content, pointer)
+            if len(delta) == 1:
+                return True  # the usual delta; nothing else is in it
         elif content is not None and content != "":
             self.wordless = True
         if delta.get("tool_calls") is not None:
@@ -241,13 +245,16 @@ class StreamedChoice:
         self._first = False
 
     def hear(self, content: str, pointer: str) -> None:
-        """Takes a piece of content that is not empty."""
-        self._watch.feed(content, pointer)
+        """Takes a piece of content that is not empty; ``pointer`` is its delta's."""
+        if self.listens or not content.isascii():
+            self._watch.feed(content, f"{pointer}/content")
         if self._joined is not None:
             self._joined.feed(content)
-        if self._cumulative < 0:
-            self.listens = self._watch.searches or self._joined is not None
-            return
+        if self._cumulative >= 0:
+            self._compare(content)
+
+    def _compare(self, content: str) -> None:
+        """Whether contents go on to repeat the one before, as cumulative ones do."""
         before = self._previous
         goes_on = (
             len(content) <= _CUMULATIVE_KEPT and content.startswith(before)
@@ -257,6 +264,7 @@ class StreamedChoice:
         self._cumulative = self._cumulative + 1 if goes_on else -1
         self._grown += goes_on and len(content) > len(before) > 0
         self._previous = content if goes_on else ""
+        self.listens = goes_on or self._watch.searches or self._joined is not None
 
     # -- the fast path ------------------------------------------------------------------------------------
 

@@ -51,6 +51,8 @@ _ERRORS = ErrorRules(
 )
 _AZURE_SKIP = frozenset({"id", "object", "model", "created", "choices"})
 _FULL_SKIP = frozenset({"object"})
+_DELTA_SKIP = frozenset({"delta"})
+_NOTHING = frozenset[str]()
 PADDING = ("obfuscation", "p")
 """Strings beside a chunk's choices that hide the length of its text: OpenAI's, Mistral's."""
 
@@ -102,7 +104,7 @@ class ChatStream:
         if check_stream_error(self._ctx, value, name, _ERRORS, first=first):
             self._over = True
             return
-        foreign = shape_of(value, CHUNK_SHAPES)
+        foreign = "" if "choices" in value else shape_of(value, CHUNK_SHAPES)
         if foreign:
             report(foreign, "/type", value.get("type"), words=True)
             # A ping is one event between chunks; anything else is a whole stream of another API.
@@ -122,7 +124,7 @@ class ChatStream:
         else:
             if full:
                 report("chatstream.full-completion-as-chunk", "", value, words=True)
-            walk(CHUNK, value, "", report, _FULL_SKIP if full else frozenset())
+            walk(CHUNK, value, "", report, _FULL_SKIP if full else _NOTHING)
             self._envelope.check(value)
         if isinstance(choices, list):
             self._all_choices(value, choices, azure=azure, full=full)
@@ -150,14 +152,14 @@ class ChatStream:
     ) -> None:
         report = self._ctx.report
         delta, message = choice.get("delta"), choice.get("message")
-        skip = frozenset[str]()
+        skip = _NOTHING
         if delta is None and isinstance(message, dict):
             if not full:
                 report("chatstream.message-instead-of-delta", f"{pointer}/message", message)
             again = any(choice.get("index") == index for index in self._choices)
             left_out = ("tool_calls", "role") if again else ("tool_calls",)
             delta = {name: v for name, v in message.items() if name not in left_out}
-            skip = frozenset({"delta"})
+            skip = _DELTA_SKIP
         elif message is not None and delta is not None:
             report("chatstream.message-beside-delta", f"{pointer}/message", message)
         walk(CHUNK_CHOICE, choice, pointer, report, skip)
@@ -296,14 +298,14 @@ class _ChoiceText:
         choice = self._choice
         choice.place = (index, byte)
         if text and (choice.listens or isinstance(text, str)):
-            choice.hear(
-                text if isinstance(text, str) else text.decode(), "/choices/0/delta/content"
-            )
+            choice.hear(text if isinstance(text, str) else text.decode(), "/choices/0/delta")
 
 
 def _is_full_completion(value: Mapping[str, Any]) -> bool:
+    if value.get("object") != "chat.completion":
+        return False
     choices = value.get("choices")
-    return value.get("object") == "chat.completion" and any(
+    return any(
         isinstance(c, dict) and "message" in c and c.get("delta") is None
         for c in (choices if isinstance(choices, list) else ())
     )
