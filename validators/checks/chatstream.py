@@ -116,8 +116,9 @@ class ChatStream:
         self._chunks += 1
         report = self._ctx.report
         choices = value.get("choices")
-        azure = is_filter_chunk(value)
-        full = not azure and _is_full_completion(value)
+        usual = _is_usual(choices)
+        azure = not usual and is_filter_chunk(value)
+        full = not usual and not azure and _is_full_completion(value)
         if azure:
             report("chatstream.azure-filter", "/choices", detail="a content filter's annotation")
             walk(CHUNK, value, "", report, _AZURE_SKIP)
@@ -299,6 +300,16 @@ class _ChoiceText:
         choice.place = (index, byte)
         if text and (choice.listens or isinstance(text, str)):
             choice.hear(text if isinstance(text, str) else text.decode(), "/choices/0/delta")
+
+
+def _is_usual(choices: Any) -> bool:
+    """Whether a chunk is one choice's delta, and so neither a filter's annotation nor a whole answer."""
+    return (
+        isinstance(choices, list)
+        and len(choices) == 1
+        and isinstance(choices[0], dict)
+        and choices[0].get("delta") is not None
+    )
 
 
 def _is_full_completion(value: Mapping[str, Any]) -> bool:

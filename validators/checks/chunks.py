@@ -203,10 +203,6 @@ def is_filter_chunk(value: Mapping[str, Any]) -> bool:
         return False
     if not choices:
         return "prompt_filter_results" in value
-    # A chunk that carries an answer is known by its first choice, without a look at the others.
-    first = choices[0]
-    if isinstance(first, dict) and first.get("delta") is not None:
-        return False
     return all(isinstance(choice, dict) and is_annotation(choice) for choice in choices)
 
 

@@ -152,12 +152,12 @@ class StreamedItem:
             )
             return
         match row.act:
+            case Act.DELTA | Act.FINAL:
+                self._text(row, value)
             case Act.PART_ADDED | Act.PART_DONE:
                 self._part(value, added=row.act is Act.PART_ADDED)
             case Act.SUMMARY_ADDED | Act.SUMMARY_DONE:
                 self._summary_part(value, added=row.act is Act.SUMMARY_ADDED)
-            case Act.DELTA | Act.FINAL:
-                self._text(row, value)
             case Act.PHASE:
                 self._next_phase(row, value)
 

@@ -34,6 +34,9 @@ from teeline.validators.model import Unit
 _KEEPALIVES = frozenset({"keepalive", "response.keep_alive"})
 _VENDOR_PREFIXES = ("codex.", "vendor:")
 _TABLES = {name: Table(name, row.fields) for name, row in EVENTS.items()}
+_IN_ITEMS = frozenset(
+    name for name, row in EVENTS.items() if any(f.name == "output_index" for f in row.fields)
+)
 
 
 class ResponsesStream:
@@ -134,11 +137,9 @@ class ResponsesStream:
 
     def _error(self, value: Mapping[str, Any], kind: Any) -> bool:
         """Whether an event is an error, in any of its shapes; nothing is checked behind it but errors."""
-        error = value.get("error")
-        said = value.get("message", value.get("msg"))
-        bare = kind is None and (bool(error) or ("code" in value and isinstance(said, str)))
-        if kind != "error" and not bare:
+        if kind != "error" and not (kind is None and _is_bare_error(value)):
             return False
+        error = value.get("error")
         report = self._ctx.report
         self._ctx.exchange.error_type = "error"
         if kind == "error" and isinstance(error, dict):
@@ -158,17 +159,18 @@ class ResponsesStream:
         self.events += 1
         if self.events == 1 and kind != "response.created" and not self._resumed:
             report("respstream.created-not-first", "/type", kind, words=True)
-        self._members(kind, value)
+        typed = self._members(kind, value)
         if row.act is Act.LIFECYCLE:
             self._lifecycle(kind, value)
         elif row.act in (Act.ITEM_ADDED, Act.ITEM_DONE):
             self._item(row, value)
         else:
-            self._inner(row, value)
+            self._inner(kind, row, value, typed=typed)
 
-    def _members(self, kind: str, value: Mapping[str, Any]) -> None:
+    def _members(self, kind: str, value: Mapping[str, Any]) -> bool:
+        """Checks an event's own members; True says that all those of its row are of their types."""
         report = self._ctx.report
-        walk(_TABLES[kind], value, "", report)
+        typed = walk(_TABLES[kind], value, "", report)
         if kind in DELTA_EVENTS:
             wanted = dict if kind in OBJECT_DELTAS else str
             if not isinstance(value.get("delta"), wanted):
@@ -177,6 +179,7 @@ class ResponsesStream:
             report("respstream.logprobs-missing", "/logprobs", value.get("logprobs", ABSENT))
         if kind == "response.function_call_arguments.done" and value.get("name") is None:
             report("respstream.args-done-name-missing", "/name", value.get("name", ABSENT))
+        return typed
 
     def _lifecycle(self, kind: str, value: Mapping[str, Any]) -> None:
         report = self._ctx.report
@@ -266,17 +269,15 @@ class ResponsesStream:
         self._last_index = max(self._last_index, index)
         return self._open(index, item, announced=False)
 
-    def _inner(self, row: EventRow, value: Mapping[str, Any]) -> None:
+    def _inner(self, kind: str, row: EventRow, value: Mapping[str, Any], *, typed: bool) -> None:
         """An event of an item. One whose members can't be read takes its item's texts out of comparison."""
-        index = value.get("output_index")
-        if "output_index" not in {f.name for f in row.fields} or not _typed(
-            row, value, "output_index"
-        ):
+        if kind not in _IN_ITEMS or not (typed or _typed(row, value, "output_index")):
             return
-        item = self._items.get(index)  # type: ignore[arg-type]
+        index: int = value["output_index"]
+        item = self._items.get(index)
         if item is None:
-            item = self._unannounced(index, {"id": value.get("item_id")})  # type: ignore[arg-type]
-        if all(
+            item = self._unannounced(index, {"id": value.get("item_id")})
+        if typed or all(
             _typed(row, value, f.name) for f in row.fields if f.name not in (row.member, "item_id")
         ):
             item.event(row, value)
@@ -450,6 +451,12 @@ class _Numbers:
 def _typed(row: EventRow, value: Mapping[str, Any], name: str) -> bool:
     wanted = next(f.type for f in row.fields if f.name == name)
     return has_type(value.get(name), wanted)
+
+
+def _is_bare_error(value: Mapping[str, Any]) -> bool:
+    """An error without a type of its own."""
+    said = value.get("message", value.get("msg"))
+    return bool(value.get("error")) or ("code" in value and isinstance(said, str))
 
 
 def _is_chat_chunk(value: Mapping[str, Any]) -> bool:

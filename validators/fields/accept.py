@@ -75,7 +75,8 @@ class _Source:
     def _present(self, item: Field, name: str, body: list[str]) -> Iterator[str]:
         """``body`` where there is a value, and the answer where there is none."""
         if item.absent and not item.nullable:
-            yield f"if {name} is None: return False"
+            if not body or not body[0].startswith(f"if type({name}) is not "):
+                yield f"if {name} is None: return False"
             yield from body
         elif body:
             yield f"if {name} is not None:"

@@ -135,10 +135,15 @@ def walk(
     pointer: str,
     report: Report,
     skip: frozenset[str] = frozenset(),
-) -> None:
-    """Reports every breach of ``table`` in ``value``, which lies at ``pointer``; never raises."""
-    if not (table._accepts or table.accepts)(value):
-        explain(table, value, pointer, report, skip)
+) -> bool:
+    """Reports every breach of ``table`` in ``value``, which lies at ``pointer``; never raises.
+
+    True says that there is none; False may stand for breaches that carry no rule, too.
+    """
+    if (table._accepts or table.accepts)(value):
+        return True
+    explain(table, value, pointer, report, skip)
+    return False
 
 
 def explain(
