@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from teeline.validators.checks.answer import AnswerBody
-from teeline.validators.checks.context import Context, field_values
+from teeline.validators.checks.context import Context
 from teeline.validators.checks.http import check_codings, check_head
 from teeline.validators.checks.models import check_listed
 from teeline.validators.checks.request import facts_of
@@ -71,11 +71,11 @@ class Inspector:
     def request_head(self, head: RequestHead, at: float) -> Sequence[Output]:
         """The request line and its fields: opens the exchange."""
         exchange = self.exchange
-        operation = operation_of(head.method, head.target)
-        self._ctx.operation = operation
-        self._ctx.beta = is_beta(head.target)
-        self._ctx.request_headers = head.headers
-        self._ctx.report.at = at
+        ctx = self._ctx
+        operation = ctx.operation = operation_of(head.method, head.target)
+        ctx.beta = is_beta(head.target)
+        ctx.request_headers = head.headers
+        ctx.report.at = at
         exchange.method = head.method
         exchange.path = path_of(head.target)
         exchange.operation = operation.reported
@@ -126,7 +126,7 @@ class Inspector:
         self.exchange.status = head.status
         self.exchange.timing.first_byte = at
         for name in ("x-request-id", "apim-request-id"):
-            if values := field_values(head.headers, name):
+            if values := ctx.fields(name):
                 self.exchange.request_id = values[0][:256]
                 break
         check_head(ctx)
@@ -135,7 +135,7 @@ class Inspector:
         self._decoder = _decoder(codings, self._limits)
         if not (300 <= head.status < 400):
             self._body = AnswerBody(ctx)
-        return self._drain(at)
+        return self._drain(at) if ctx.report.out else _NOTHING
 
     def response_body(self, data: bytes, at: float) -> Sequence[Output]:
         """A piece of the answer's body, after transfer decoding and before content decoding."""

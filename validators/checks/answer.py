@@ -58,6 +58,9 @@ class AnswerBody:
 
     def _sniff(self, data: bytes) -> None:
         """Looks at what comes first, blanks and a byte order mark aside, until its kind is clear."""
+        if data[:1] == b"{" and not self._first:
+            self._document = True
+            return
         start = self._first + data[: self._ctx.limits.head]
         if not self._marked:
             if len(start) < len(_BOM) and _BOM.startswith(start):
