@@ -59,8 +59,10 @@ class Listener(NamedTuple):
 
 
 def vendor_settings(config: Config) -> dict[str, Setting]:
-    """How each upstream's vendor profile is chosen: by the marks of its answers and by its host."""
-    return {upstream.name: Setting(host=upstream.url.host) for upstream in config.upstreams}
+    """How each upstream's vendor profile is chosen: by name, or by its answers' marks and its host."""
+    return {
+        upstream.name: Setting(upstream.profile, upstream.url.host) for upstream in config.upstreams
+    }
 
 
 class ProxyServer:

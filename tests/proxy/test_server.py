@@ -258,4 +258,4 @@ def test_the_vendor_profile_of_an_answer_is_chosen_by_its_marks() -> None:
 
 def test_the_host_of_an_upstream_is_a_mark() -> None:
     vendors = vendor_settings(config("https://api.mistral.ai/v1"))
-    assert vendors == {"relay-1": Setting(host="api.mistral.ai")}
+    assert vendors == {"relay-1": Setting("auto", "api.mistral.ai")}
