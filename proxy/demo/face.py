@@ -1,8 +1,9 @@
 """The demo relay's clean face: a small server that keeps to both protocols, as a function.
 
 What belongs here: what is said to a request, and Chat Completions that say it. What doesn't: Responses
-(faceresponses.py), faults (scenarios.py), sending (relay.py). It answers what a check asks: plain words, a
-tool call, JSON of a schema. Requests may hold anything; what is odd in them is passed over.
+(faceresponses.py), faults (scenarios.py), sending (relay.py, which fills in ids and models). It answers what
+a check asks: plain words, a tool call, JSON of a schema. Requests may hold anything; what is odd in them is
+passed over.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from teeline.proxy.demo.scenarios import DONE, EVENT_STREAM, Answer
+from teeline.proxy.demo.scenarios import ANSWER_ID, DONE, EVENT_STREAM, MODEL, Answer
 
 CLEAN_MODEL: Final = "clean"
 """The model that answers with this face."""
 
 CREATED: Final = 1_760_000_000
-_ID: Final = "chatcmpl-clean"
 _PLAIN: Final = "All is well."
 _EXACTLY: Final = re.compile(r"(?:Reply with|Repeat) exactly: (.{1,200})\Z", re.DOTALL)
 _TOKEN: Final = re.compile(r"\s*\S+\s*?(?=\s|\Z)|\s+")
@@ -119,7 +119,7 @@ def member(value: Any, *names: str) -> Any:
 
 
 def chat(asked: Mapping[str, Any]) -> Answer:
-    """The answer to ``POST /chat/completions``; the model is the one that was asked for."""
+    """The answer to ``POST /chat/completions``."""
     messages = asked.get("messages")
     prompt = text_in(messages)
     last = messages[-1] if isinstance(messages, list) and messages else None
@@ -139,10 +139,10 @@ def chat(asked: Mapping[str, Any]) -> Answer:
 
 def _envelope(asked: Mapping[str, Any], kind: str, choices: Sequence[Any]) -> dict[str, Any]:
     return {
-        "id": _ID,
+        "id": ANSWER_ID,
         "object": kind,
         "created": CREATED,
-        "model": asked.get("model"),
+        "model": MODEL,
         "choices": choices,
         "service_tier": "default",
         "system_fingerprint": None,

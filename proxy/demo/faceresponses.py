@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from teeline.proxy.demo.face import CREATED, Said, counts, member, said_to, text_in
-from teeline.proxy.demo.scenarios import EVENT_STREAM, Answer
+from teeline.proxy.demo.scenarios import ANSWER_ID, EVENT_STREAM, MODEL, Answer
 
-_ID: Final = "resp_clean"
 _MESSAGE: Final = "msg_clean1"
 _CALL: Final = "fc_clean1"
 _ECHOED: Final[Mapping[str, Any]] = {
@@ -35,7 +34,7 @@ _MOST_INPUTS: Final = 64
 
 
 def responses(asked: Mapping[str, Any]) -> Answer:
-    """The answer to ``POST /responses``; the model is the one that was asked for."""
+    """The answer to ``POST /responses``."""
     given = asked.get("input")
     prompt = text_in(given)
     last = given[-1] if isinstance(given, list) and given else None
@@ -52,13 +51,13 @@ def responses(asked: Mapping[str, Any]) -> Answer:
 def _response(asked: Mapping[str, Any], status: str, **more: Any) -> dict[str, Any]:
     echoed = {name: asked.get(name, default) for name, default in _ECHOED.items()}
     return {
-        "id": _ID,
+        "id": ANSWER_ID,
         "object": "response",
         "created_at": CREATED,
         "status": status,
         "error": None,
         "incomplete_details": None,
-        "model": asked.get("model"),
+        "model": MODEL,
         "output": [],
         "usage": None,
         **echoed,
@@ -154,7 +153,7 @@ def embeddings(asked: Mapping[str, Any]) -> Answer:
         vector = base64.b64encode(struct.pack(f"<{len(_VECTOR)}f", *_VECTOR)).decode("ascii")
     data = [{"object": "embedding", "index": n, "embedding": vector} for n in range(len(inputs))]
     usage = {"prompt_tokens": len(inputs), "total_tokens": len(inputs)}
-    document = {"object": "list", "data": data, "model": asked.get("model"), "usage": usage}
+    document = {"object": "list", "data": data, "model": MODEL, "usage": usage}
     return Answer((_dumps(document).encode(),))
 
 

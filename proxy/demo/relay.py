@@ -19,6 +19,7 @@ from aiohttp import web
 
 from teeline.proxy.demo import face, faceresponses
 from teeline.proxy.demo.scenarios import (
+    ANSWER_ID,
     CLEAN_JSON,
     CLEAN_STREAM,
     DONE,
@@ -56,6 +57,7 @@ class Relay:
         self._expected: dict[str, Transcript | None] = {}
         self._scenarios = {scenario.name: scenario for scenario in scenarios}
         self._pace = pace
+        self._answers = 0
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> str:
@@ -101,8 +103,7 @@ class Relay:
     def _chosen(self, asked: Mapping[str, Any]) -> Answer:
         if asked["model"] == face.CLEAN_MODEL:
             return face.chat(asked)
-        answer = chosen(self._scenarios, asked)
-        return replace(answer, pieces=tuple(_named(p, asked["model"]) for p in answer.pieces))
+        return chosen(self._scenarios, asked)
 
     def _answered(self, answer_to: AnswerTo) -> Handler:
         """A handler that reads the request's document and sends what is to be answered."""
@@ -117,7 +118,9 @@ class Relay:
                 return _refusal(400, "invalid_request_error", "The request body is not JSON.")
             if not isinstance(asked, dict) or not isinstance(asked.get("model"), str):
                 return _refusal(400, "invalid_request_error", "The request names no model.")
-            answer = answer_to(asked)
+            self._answers += 1
+            prefix = "resp_demo_" if request.path.endswith("/responses") else "chatcmpl-demo-"
+            answer = filled(answer_to(asked), f"{prefix}{self._answers}", asked["model"])
             transcript = self._transcript(request, body, answer)
             if answer.stream:
                 return await self._streamed(request, answer, transcript.answer)
@@ -180,9 +183,12 @@ def _with_usage(answer: Answer) -> Answer:
     return Answer(pieces, answer.content_type, answer.status, answer.coding, answer.cut)
 
 
-def _named(piece: bytes, model: str) -> bytes:
-    name = json.dumps(model[:MAX_MODEL])[1:-1]
-    return piece.replace(MODEL.encode(), name.encode())
+def filled(answer: Answer, made: str, model: str) -> Answer:
+    """The answer under an id of its own and the name of the model that was asked for."""
+    name = json.dumps(model[:MAX_MODEL])[1:-1].encode()
+    # The id first: the model's name may be anything.
+    pieces = (p.replace(ANSWER_ID.encode(), made.encode()) for p in answer.pieces)
+    return replace(answer, pieces=tuple(piece.replace(MODEL.encode(), name) for piece in pieces))
 
 
 async def _whole(

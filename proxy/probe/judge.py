@@ -21,6 +21,7 @@ from teeline.validators.detectors.observations import (
     observe,
 )
 from teeline.validators.events import Closed, Output, RequestHead, SchemaCheck
+from teeline.validators.history import History
 from teeline.validators.inspector import Inspector
 from teeline.validators.model import Exchange, Place, Side, Unit, Violation
 from teeline.validators.operation import path_of
@@ -29,7 +30,7 @@ from teeline.validators.rules import register
 
 
 class Judge:
-    """Judges answers one by one; keeps the list of models from one to the next.
+    """Judges answers one by one; remembers what earlier ones showed.
 
     ``select`` and ``ignore`` are patterns of rules as policies take them; UnknownRuleError for others.
     """
@@ -40,11 +41,11 @@ class Judge:
         self._pool = pool
         rules = {**register(), **PROBE_RULES}
         self._policy = Policy(rules, select, ignore, SEVERITIES)
-        self._models: frozenset[str] | None = None
+        self._history = History()
 
     async def exchange(self, response: RawResponse) -> Exchange:
         """The exchange as its inspector leaves it, schemas checked, findings after policy."""
-        inspector = Inspector(Exchange(), listed_models=self._models)
+        inspector = Inspector(Exchange(), history=self._history)
         outputs: Sequence[Output] = _fed(inspector, response)
         while checks := [output for output in outputs if isinstance(output, SchemaCheck)]:
             answered: list[Output] = []
@@ -54,8 +55,6 @@ class Judge:
             outputs = answered
         exchange = inspector.exchange
         self._policy.apply([Closed(exchange)])
-        if exchange.listed_models is not None:
-            self._models = exchange.listed_models
         return exchange
 
     def chosen(self, violations: list[Violation]) -> list[Violation]:

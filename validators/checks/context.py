@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from teeline.validators.checks.reporter import Reporter
 from teeline.validators.checks.request import UNKNOWN_REQUEST, RequestFacts
 from teeline.validators.events import ResponseHead, SchemaCheck, SchemaResult
+from teeline.validators.history import History
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange, Headers, Place
 from teeline.validators.operation import Operation
@@ -25,11 +26,14 @@ class Context:
 
     __slots__ = (
         "_given",
+        "_named",
+        "_read",
         "_tickets",
         "beta",
         "exchange",
+        "history",
+        "identified",
         "limits",
-        "listed_models",
         "operation",
         "report",
         "request",
@@ -42,24 +46,44 @@ class Context:
         exchange: Exchange,
         operation: Operation,
         limits: Limits,
-        listed_models: frozenset[str] | None = None,
+        history: History | None = None,
     ) -> None:
         self.exchange = exchange
         self.operation = operation
         self.beta = False
         self.limits = limits
-        self.listed_models = listed_models
+        self.history = history
+        self.identified = False  # the answer's id was compared with earlier ones
         self.report = Reporter(exchange)
         self.request: RequestFacts = UNKNOWN_REQUEST
         self.request_headers: Headers = ()
         self.response = ResponseHead(0, ())
+        self._read: Headers = ()  # the header fields that are in _named
+        self._named: dict[str, list[str]] = {}
         self._tickets: dict[int, tuple[OnSchemaResult, Place]] = {}
         self._given = 0
 
     def header(self, name: str) -> str:
         """The first value of a field of the answer, empty where there is none."""
-        values = field_values(self.response.headers, name)
+        values = self.fields(name)
         return values[0] if values else ""
+
+    def fields(self, name: str) -> Sequence[str]:
+        """All values of a field of the answer, in order; ``name`` in lower case."""
+        return self._by_name().get(name, ())
+
+    def field_names(self) -> Set[str]:
+        """The names of the answer's fields, in lower case."""
+        return self._by_name().keys()
+
+    def _by_name(self) -> Mapping[str, Sequence[str]]:
+        """The answer's fields, put in order once."""
+        headers = self.response.headers
+        if self._read is not headers:
+            self._read, self._named = headers, {}
+            for name, value in headers:
+                self._named.setdefault(name.lower(), []).append(value)
+        return self._named
 
     @property
     def body_due(self) -> bool:

@@ -12,6 +12,8 @@ from teeline.validators.checks.context import Context
 from teeline.validators.checks.embeddings import check_embeddings
 from teeline.validators.checks.errors import check_error_body
 from teeline.validators.checks.http import media_type
+from teeline.validators.checks.identity import check_identity
+from teeline.validators.checks.marks import note_object
 from teeline.validators.checks.models import check_models
 from teeline.validators.checks.responses import check_light, check_response
 from teeline.validators.model import Unit
@@ -51,7 +53,7 @@ def check_document(ctx: Context, body: bytes) -> None:
         return
     ctx.report.place(Unit.BODY)
     document = decode(body, ctx.limits.depth)
-    if _is_html(body, document):
+    if not document.ok and _is_html(body):
         ctx.report("http.html-200", detail=f"{len(body)} bytes of HTML")
         return
     report_faults(ctx, document, BODY_FAULTS)
@@ -65,7 +67,9 @@ def check_document(ctx: Context, body: bytes) -> None:
             "http.json-content-type",
             detail=f"content-type {kind[:64]!r}" if kind else "no content-type",
         )
+    note_object(ctx.exchange, document.value)
     DOCUMENT_CHECKS.get(ctx.operation, _note_errors)(ctx, document.value)
+    check_identity(ctx, document.value)
 
 
 DOCUMENT_CHECKS: Mapping[Operation, Callable[[Context, Any], None]] = {
@@ -88,11 +92,9 @@ def _is_json(kind: str) -> bool:
     return kind == "application/json" or kind.endswith("+json")
 
 
-def _is_html(body: bytes, document: Document) -> bool:
+def _is_html(body: bytes) -> bool:
     start = body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    return not document.ok and start.startswith(
-        (b"<!doctype html", b"<html", b"<head", b"<body", b"<!--", b"<?xml")
-    )
+    return start.startswith((b"<!doctype html", b"<html", b"<head", b"<body", b"<!--", b"<?xml"))
 
 
 def check_error(ctx: Context, body: bytes) -> None:

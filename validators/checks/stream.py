@@ -15,7 +15,10 @@ from teeline.validators.checks.completionstream import CompletionStream
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import report_faults
 from teeline.validators.checks.http import media_type
+from teeline.validators.checks.identity import check_identity
+from teeline.validators.checks.marks import FIRST_OBJECTS, note_object
 from teeline.validators.checks.respstream import ResponsesStream
+from teeline.validators.fast import FastPath, OpenText
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFaultKind, decode
@@ -59,6 +62,8 @@ class EventProtocol(Protocol):
 
     def close(self, *, cut: bool) -> None: ...
 
+    def open_text(self, value: Mapping[str, Any]) -> OpenText | None: ...
+
 
 class OtherStream:
     """Events of an operation without order rules: each is JSON, and that is all."""
@@ -77,6 +82,10 @@ class OtherStream:
 
     def close(self, *, cut: bool) -> None:
         """No rule about the end."""
+
+    def open_text(self, value: Mapping[str, Any]) -> OpenText | None:
+        """Nothing is known of its texts."""
+        return None
 
 
 class StreamKind(NamedTuple):
@@ -116,6 +125,9 @@ class EventStream:
         self._kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
         self._protocol = self._kind.protocol(ctx)
         self._events = 0
+        self._fast = FastPath(min(ctx.limits.line, ctx.limits.event))
+        self._value: Any = None  # of the event that is being looked at
+        self._last: Any = None  # of the last event that had one
         self._head()
 
     def _head(self) -> None:
@@ -136,10 +148,40 @@ class EventStream:
             )
 
     def feed(self, data: bytes) -> None:
-        for event in self._reader.feed(data):
+        at, size, fast, reader = 0, len(data), self._fast, self._reader
+        while at < size and not reader.limit:
+            if fast.armed and reader.between:
+                start = at
+                at, self._events = fast.run(
+                    data, start, reader.offset - start, self._events, self._ctx.report
+                )
+                if at > start:
+                    reader.skip(at - start)
+                    self._ctx.exchange.events = self._events
+                    continue
+            end = data.find(b"\n\n", at)
+            block = data[at : end + 2] if end >= 0 else data[at:]
+            at += len(block)
+            self._block(block)
+        if reader.limit:
+            self._ctx.partial(reader.limit)
+
+    def _block(self, block: bytes) -> None:
+        """The full check of the bytes up to the end of a block, or of a read that has none."""
+        report, reader, fast = self._ctx.report, self._reader, self._fast
+        whole = reader.between
+        events = reader.feed(block)
+        whole = whole and reader.between and len(events) == 1
+        for event in events:
+            before, self._value = report.breaches, None
             self._event(event)
-        if self._reader.limit:
-            self._ctx.partial(self._reader.limit)
+            text = None
+            if report.breaches == before and fast.useful and isinstance(self._value, dict):
+                text = self._protocol.open_text(self._value)
+            if text is None:
+                fast.disarm()
+            elif whole:
+                fast.arm(block, event.data[0] if event.data else b"", self._value, text)
 
     # -- one event ------------------------------------------------------------------------------------
 
@@ -215,7 +257,11 @@ class EventStream:
                     self._unreadable(document, byte)
                 return
             report_faults(ctx, document, EVENT_FAULTS, byte)
+            self._value = self._last = document.value
+            if self._events <= FIRST_OBJECTS:
+                note_object(ctx.exchange, document.value)
             self._protocol.event(document.value, name)
+            check_identity(ctx, document.value)
             rest = next((f for f in document.faults if f.kind is JsonFaultKind.TRAILING), None)
             if rest is None:
                 return
@@ -244,6 +290,7 @@ class EventStream:
 
         Not so once the end marker has come: clients close on reading it, and the answer is whole.
         """
+        note_object(self._ctx.exchange, self._last)  # vLLM's fingerprint stands in its last chunk
         if self._reader.limit:
             return
         whole = self._protocol.ended and ended is not Ended.UPSTREAM_ABORTED

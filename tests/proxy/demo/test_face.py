@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from teeline.proxy.demo import face, faceresponses
+from teeline.proxy.demo.relay import filled
 from teeline.proxy.demo.scenarios import Answer
 from teeline.validators.model import Severity
 from tests.validators.exchanges import inspect
@@ -34,6 +35,8 @@ HI = [{"role": "user", "content": "Reply with exactly: pong"}]
 
 
 def found(path: str, asked: Mapping[str, Any], answer: Answer) -> set[str]:
+    """What is wrong with an answer, its id and its model filled in as the relay does."""
+    answer = filled(answer, "resp_1" if path == "/responses" else "chatcmpl-1", asked["model"])
     seen = inspect(
         {
             "endpoint": f"/v1{path}",

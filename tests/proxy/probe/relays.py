@@ -13,6 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from teeline.proxy.demo import face, faceresponses
+from teeline.proxy.demo.relay import filled
 from teeline.proxy.demo.scenarios import JSON, Answer
 
 MODEL = "clean"
@@ -67,6 +68,7 @@ class Mock:
 
     url: str = ""
     seen: list[Exchange] = field(default_factory=list)
+    answers: int = 0
     fields: dict[str, str] = field(default_factory=lambda: {"x-request-id": "req_mock"})
 
     def paths(self) -> list[str]:
@@ -100,7 +102,7 @@ def serving(fault: Fault = Exchange.conforming, **fields: str) -> Iterator[Mock]
             return await _sent(request, error(400, "not JSON"), mock)
         exchange = Exchange(request.path, asked, dict(request.headers))
         mock.seen.append(exchange)
-        return await _sent(request, fault(exchange), mock)
+        return await _sent(request, fault(exchange), mock, str(asked.get("model")))
 
     async def run() -> None:
         app = web.Application()
@@ -124,8 +126,13 @@ def serving(fault: Fault = Exchange.conforming, **fields: str) -> Iterator[Mock]
         loop.close()
 
 
-async def _sent(request: web.Request, answer: Answer, mock: Mock) -> web.StreamResponse:
+async def _sent(
+    request: web.Request, answer: Answer, mock: Mock, model: str = MODEL
+) -> web.StreamResponse:
     fields = {"Content-Type": answer.content_type, **mock.fields}
+    mock.answers += 1
+    made = ("resp_" if request.path.endswith("/responses") else "chatcmpl-") + str(mock.answers)
+    answer = filled(answer, made, model)
     if not answer.stream:
         return web.Response(status=answer.status, body=b"".join(answer.pieces), headers=fields)
     response = web.StreamResponse(status=answer.status, headers=fields)

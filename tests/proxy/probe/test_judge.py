@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from teeline.proxy.demo.relay import filled
 from teeline.proxy.probe.client import RawResponse, Read
 from teeline.proxy.probe.judge import Judge, is_usable, observed
 from teeline.proxy.schemapool import SchemaPool
@@ -26,7 +27,7 @@ def response(name: str, body: bytes | None = None, **more: Any) -> RawResponse:
     """The answer of a conforming server to a probe, or another body."""
     probe = BY_NAME[name]
     asked = sent_document(probe, "clean") or {}
-    answer = Asked(f"/v1{probe.path}", asked).conforming()
+    answer = filled(Asked(f"/v1{probe.path}", asked).conforming(), f"made-{name}", "clean")
     data = b"".join(answer.pieces) if body is None else body
     head = ResponseHead(200, (("content-type", answer.content_type), ("x-request-id", "r")))
     request = RequestHead(probe.method, f"http://x/v1{probe.path}?v=1", ())

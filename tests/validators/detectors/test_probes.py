@@ -68,7 +68,7 @@ def test_our_own_requests_break_no_rule(probe: Probe) -> None:
             "response": {"status": 500, "headers": {}, "body_text": "{}"},
         }
     )
-    deprecated = {"request.deprecated-option"} if probe.name == "chat-max-tokens" else set()
+    deprecated = {"request.deprecated"} if probe.name == "chat-max-tokens" else set()
     found = {v.rule.id for v in seen.violations if v.rule.id.startswith("request.")}
     assert found - deprecated == set()
 
