@@ -261,11 +261,21 @@ def _response_differences(
     if "events" in first:
         ours, theirs = (StreamStructure.of(_documents(side)) for side in (first, second))
         yield from stream_differences(ours, theirs)
+        if (named := _named(first)) != (renamed := _named(second)):
+            yield Difference("event lines", "", named, renamed)
     elif "json" in first:
         one, other = Structure(), Structure()
         one.add(first["json"])
         other.add(second["json"])
         yield from differences(one, other)
+
+
+def _named(response: Mapping[str, Any]) -> str:
+    """Whether the events have names of their own, which clients may dispatch on."""
+    events = response["events"] if isinstance(response["events"], list) else []
+    events = [event for event in events if isinstance(event, dict)]
+    named = sum(bool(event.get("event")) for event in events)
+    return ABSENT if not named else "present" if named == len(events) else "on some events"
 
 
 def _prefix_differences(

@@ -165,6 +165,8 @@ def _chunk_kind(event: Mapping[str, Any]) -> str:
         return "finish"
     if not isinstance(delta, dict):
         return "(no delta)"
+    if event.get("usage") and not delta:
+        return "usage beside a choice"
     if delta.get("role"):
         return "role"
     return "tool call" if delta.get("tool_calls") else "text"

@@ -71,6 +71,16 @@ def test_what_a_relay_changes_shows_and_nothing_else(
     assert kinds(entry(), changed) == expected
 
 
+def test_events_that_lose_their_names_differ() -> None:
+    """Clients that dispatch on names see none of them."""
+
+    def stream(name: str) -> dict[str, Any]:
+        return entry({"events": [{"event": name, "data": {"type": "response.created"}}] * 2})
+
+    assert kinds(stream("response.created"), stream("")) == [("event lines", "")]
+    assert kinds(stream(""), stream("")) == []
+
+
 def test_a_call_that_one_answer_lacks_is_one_difference() -> None:
     """Everything below it differs, too, and says nothing more."""
     call = {"message": {"tool_calls": [{"id": "call_1"}]}, "finish_reason": "tool_calls"}

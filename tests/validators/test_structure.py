@@ -84,6 +84,8 @@ def chunk(**choice: Any) -> dict[str, Any]:
         (chunk(delta={}, finish_reason="stop"), "finish"),
         (chunk(), "(no delta)"),
         ({"choices": [], "usage": {"a": 1}}, "usage"),
+        (chunk(delta={}) | {"usage": {"a": 1}}, "usage beside a choice"),
+        (chunk(delta={"content": "x"}) | {"usage": {"a": 1}}, "text"),
         ({"choices": []}, "(empty)"),
         ({"error": {}}, "error"),
         ({"type": "response.created"}, "response.created"),

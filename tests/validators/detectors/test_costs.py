@@ -27,7 +27,7 @@ def words(what: Cost) -> str:
 def documented(detector: str) -> dict[str, str]:
     """The rows of a detector's table in the docs: rule to cost."""
     text = DOCS.read_text(encoding="utf-8")
-    section = re.split(r"^### ", text, flags=re.M)
+    section = re.split(r"^#{2,3} ", text, flags=re.M)
     (body,) = (part for part in section if part.startswith(detector))
     return dict(re.findall(r"^\| `?([^`|]+?)`? \| ([^|]+?) \|", body, flags=re.M))
 
@@ -59,7 +59,7 @@ def test_the_docs_show_the_same_table(name: str) -> None:
         for rule in register().values()
         if rule.source.deduction and rule.id not in table.rules and name == _envelope(rule.family)
     }
-    assert shown == {"rule": "points", "---": "---:"} | expected | declared | general
+    assert shown == {"rule": "points"} | expected | declared | general
 
 
 def _envelope(family: str) -> str:
