@@ -18,7 +18,7 @@ from typing import Final
 from teeline.validators import detectors as d
 from teeline.validators.detectors.costs import cost, detector_of, envelope_of
 from teeline.validators.detectors.model import Detector, Probe, ProtocolFamily
-from teeline.validators.model import Severity, Side, Verdict, Violation
+from teeline.validators.model import Side, Verdict, Violation
 
 START: Final = 100
 
@@ -159,13 +159,6 @@ def _total(scores: Sequence[DetectorScore]) -> float | None:
 def _worst(scores: Sequence[DetectorScore]) -> Verdict:
     order = (Verdict.FAIL, Verdict.WARN)
     return next((v for v in order if any(s.result is v for s in scores)), Verdict.PASS)
-
-
-def worst_severity(card: Scorecard) -> Severity | None:
-    """The worst severity among all findings of a card; None where there are none."""
-    return max(
-        (x.finding.violation.severity for s in card.detectors for x in s.deductions), default=None
-    )
 
 
 def share_interval(hits: int, calls: int, z: float = 1.96) -> tuple[float, float]:

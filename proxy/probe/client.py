@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
@@ -213,21 +214,22 @@ class OpenAIClient:
 
     async def _stream(self, path: str, payload: dict[str, Any]) -> AsyncIterator[SSEEvent]:
         body = json_bytes({**payload, "stream": True})
-        pieces = self.exchange("POST", path, body)
-        response = await anext(pieces)
-        assert isinstance(response, RawResponse)
-        if not 200 <= response.status_code < 300:
-            async for _ in pieces:
-                pass
-            raise RefusedError(response)
-        codings = codings_of(response.headers)
-        decoder = ContentDecoder(codings) if codings else None
-        reader = SseReader()
-        async for read in pieces:
-            assert isinstance(read, Read)
-            for event in reader.feed(decoder.feed(read.data) if decoder else read.data):
-                if event.data is not None:
-                    yield _event(event)
+        # A consumer that stops in the middle must not leave the connection open.
+        async with aclosing(self.exchange("POST", path, body)) as pieces:
+            response = await anext(pieces)
+            assert isinstance(response, RawResponse)
+            if not 200 <= response.status_code < 300:
+                async for _ in pieces:
+                    pass
+                raise RefusedError(response)
+            codings = codings_of(response.headers)
+            decoder = ContentDecoder(codings) if codings else None
+            reader = SseReader()
+            async for read in pieces:
+                assert isinstance(read, Read)
+                for event in reader.feed(decoder.feed(read.data) if decoder else read.data):
+                    if event.data is not None:
+                        yield _event(event)
 
     # -- one exchange ------------------------------------------------------------------------------------
 
@@ -247,7 +249,7 @@ class OpenAIClient:
 
     async def exchange(
         self, method: str, path: str, body: bytes = b"", key: str | None = None
-    ) -> AsyncIterator[RawResponse | Read]:
+    ) -> AsyncGenerator[RawResponse | Read, None]:
         """The answer when its head is there, then each piece of its body; raises UnreachableError."""
         now = self._clock.start()
         head = self._head(method, path, body, self.target.key if key is None else key)

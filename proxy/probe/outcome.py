@@ -6,7 +6,7 @@ What belongs here: results, their sums, how often a rule was broken. What doesn'
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from teeline.proxy.probe.client import RawResponse
@@ -132,8 +132,3 @@ def passes(outcome: CheckOutcome, fail_under: float, fail_on: Severity | None) -
         return True
     verdicts = {Severity.WARN: (Verdict.WARN, Verdict.FAIL), Severity.FAIL: (Verdict.FAIL,)}
     return card.result not in verdicts[fail_on]
-
-
-def sent(outcomes: Sequence[ProbeResult]) -> int:
-    """How many of the results have an answer."""
-    return sum(result.response is not None for result in outcomes)

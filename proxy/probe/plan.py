@@ -7,7 +7,6 @@ themselves (validators/detectors/probes.py), sending (runner.py).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -97,11 +96,6 @@ def body_of(probe: Probe, settings: Settings) -> bytes:
 def follow_up(probe: Probe) -> Probe | None:
     """The probe that asks again where this one's question stayed open."""
     return FOLLOW_UPS.get(probe.again)
-
-
-def families_of(probes_: Iterable[Probe]) -> frozenset[ProtocolFamily]:
-    """The protocols that are asked for."""
-    return frozenset(p.family for p in probes_ if p.family is not None)
 
 
 def curl(probe: Probe, settings: Settings, url: str, auth_header: str, *, with_key: bool) -> str:

@@ -31,11 +31,7 @@ _BAD_KEY: Final = "sk-teeline-wrong-key"
 _UNAUTHORISED: Final = (401, 403)
 _NO_ENDPOINT: Final = (404, 405, 501)
 _MAYBE_NO_ENDPOINT: Final = (400, 403, 422, 500, 503)
-_SAID_UNSUPPORTED: Final = (
-    *("not supported", "unsupported", "not implemented", "does not support", "no such path"),
-    *("unknown url", "invalid url", "unrecognized request url", "not found"),
-)
-_ABOUT_THE_MODEL: Final = ("model_not_found", "model")
+_SAID_UNSUPPORTED: Final = ("not supported", "unsupported", "not implemented", "does not support")
 _SHOWN_WORDS: Final = 300
 
 
@@ -252,7 +248,7 @@ def _is_missing(response: RawResponse | None) -> bool:
         return not about_model
     if status not in _MAYBE_NO_ENDPOINT or about_model:
         return False
-    return any(words in said for words in _SAID_UNSUPPORTED[:4])
+    return any(words in said for words in _SAID_UNSUPPORTED)
 
 
 def _message(document: Any) -> str:

@@ -15,7 +15,6 @@ from teeline.validators.scoring import (
     Scorecard,
     scorecard,
     share_interval,
-    worst_severity,
 )
 
 BY_NAME = {probe.name: probe for probe in PROBES} | {p.name: p for p in FOLLOW_UPS.values()}
@@ -54,7 +53,7 @@ def test_bands_begin_at_the_unrounded_total(total: float, band: Band) -> None:
 
 def test_nothing_found_is_100_and_pass() -> None:
     made = card()
-    assert (made.total, made.result, worst_severity(made)) == (100.0, Verdict.PASS, None)
+    assert (made.total, made.result) == (100.0, Verdict.PASS)
 
 
 def test_nothing_asked_is_no_score_at_all() -> None:
@@ -93,7 +92,6 @@ def test_no_score_is_below_zero() -> None:
 def test_info_is_free_and_passes() -> None:
     made = card(found("chat-create", "chat.id-prefix"))
     assert (made.total, made.result) == (100.0, Verdict.PASS)
-    assert worst_severity(made) is Severity.INFO
 
 
 def test_a_fault_of_our_own_request_is_nobody_s_loss() -> None:

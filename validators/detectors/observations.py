@@ -156,20 +156,6 @@ _ALL: Final = (
         "The user sees nothing until the end, as without streaming.",
         "Turn response buffering off in the relay and in the proxies before it.",
     ),
-    _rule(
-        "responses-unsupported",
-        Severity.INFO,
-        "The server has no Responses API.",
-        "Clients must use Chat Completions.",
-        "None is needed.",
-    ),
-    _rule(
-        "rate-limited",
-        Severity.INFO,
-        "The server asked to wait (429).",
-        "The check took longer; nothing else.",
-        "None is needed.",
-    ),
 )
 
 PROBE_RULES: Final[Mapping[str, Rule]] = {rule.id: rule for rule in _ALL}

@@ -18,7 +18,7 @@ from teeline.proxy.probe.report.view import (
     cost_words,
     points,
     share_words,
-    streaming_words,
+    streams,
     view,
 )
 from teeline.proxy.reports.model import TOOL, Style, tool_version
@@ -129,7 +129,7 @@ def _foot(seen: View) -> Iterator[str]:
         yield f"<h2>{len(outcome.differences)} differences from the baseline</h2><ul>"
         yield from (f"<li><code>{_text(line)}</code></li>" for line in outcome.differences)
         yield "</ul>"
-    lines = [*outcome.notes, *streaming_words(outcome)]
+    lines = [*outcome.notes, *map(str, streams(outcome))]
     if lines:
         yield "<h2>Notes</h2><ul>" + "".join(f"<li>{_text(line)}</li>" for line in lines) + "</ul>"
     yield f"<p>{_text(cost_words(outcome))}</p>"

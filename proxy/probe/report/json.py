@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from teeline.proxy.probe.outcome import CheckOutcome
-from teeline.proxy.probe.report.view import Told, view
+from teeline.proxy.probe.report.view import Told, streams, view
 from teeline.proxy.reports.json import violation
 from teeline.proxy.reports.model import TOOL, Style, rule_set, tool_version
 from teeline.validators.rules import register
@@ -43,6 +43,7 @@ def render(outcome: CheckOutcome, style: Style) -> str:
             }
             for share in outcome.shares()
         ],
+        "streams": [seen._asdict() for seen in streams(outcome)],
         "differences": outcome.differences,
         "notes": outcome.notes,
         "cost": {

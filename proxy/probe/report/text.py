@@ -21,7 +21,7 @@ from teeline.proxy.probe.report.view import (
     cost_words,
     points,
     share_words,
-    streaming_words,
+    streams,
     view,
 )
 from teeline.proxy.reports.model import Style
@@ -141,8 +141,8 @@ def _foot(outcome: CheckOutcome, style: Style) -> Iterator[Text]:
         for line in outcome.differences:
             yield Text("    " + printable(line, 600))
         yield Text()
-    for line in streaming_words(outcome):
-        yield Text(line, "dim")
+    for seen in streams(outcome):
+        yield Text(str(seen), "dim")
     for note in outcome.notes:
         yield Text(printable(note, 600), "yellow")
     if not style.quiet:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from teeline.proxy.probe import plan
 from teeline.proxy.probe.outcome import CheckOutcome, Share
@@ -139,19 +139,33 @@ def cost_words(outcome: CheckOutcome) -> str:
     )
 
 
-def streaming_words(outcome: CheckOutcome) -> list[str]:
+class StreamSeen(NamedTuple):
+    """How one stream came; times in milliseconds from the request."""
+
+    probe: str
+    events: int
+    reads: int
+    first_ms: float
+    last_ms: float
+    gap_ms: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.probe}: {self.events} events in {self.reads} reads, first after "
+            f"{self.first_ms:.0f} ms, last after {self.last_ms:.0f} ms, largest gap {self.gap_ms:.0f} ms"
+        )
+
+
+def streams(outcome: CheckOutcome) -> list[StreamSeen]:
     """How the streams came: first event, gaps, pieces."""
-    lines = []
+    seen = []
     for result in outcome.results:
         exchange, response = result.exchange, result.response
         if not result.probe.stream or exchange is None or response is None or not exchange.events:
             continue
         timing = exchange.timing
         first = (timing.first_event or timing.start) - timing.start
-        whole = max(response.end_at - timing.start, 0.0)
-        lines.append(
-            f"{result.probe.name}: {exchange.events} events in {len(response.reads)} reads, first "
-            f"after {first * 1000:.0f} ms, last after {whole * 1000:.0f} ms, "
-            f"largest gap {timing.largest_gap * 1000:.0f} ms"
-        )
-    return lines
+        last = max(response.end_at - timing.start, 0.0)
+        times = (first * 1000, last * 1000, timing.largest_gap * 1000)
+        seen.append(StreamSeen(result.probe.name, exchange.events, len(response.reads), *times))
+    return seen

@@ -30,36 +30,36 @@ def seen(probe: str, answer: Answer) -> list[str]:
     return [o.rule.id.removeprefix("probe.") for o in observe(BY_NAME[probe], answer)]
 
 
-@pytest.mark.parametrize(
-    ("probe", "answer", "expected"),
-    [
-        ("chat-basic", Answer(200, said("Pong!")), []),
-        ("chat-basic", Answer(200, said("hello")), ["pong-missing"]),
-        ("chat-basic", Answer(200, said(" \n")), ["text-missing"]),
-        ("chat-basic", Answer(200, said(None)), ["text-missing"]),
-        ("chat-basic", Answer(503), ["request-failed"]),
-        ("chat-basic", Answer(None), ["no-answer"]),
-        ("chat-basic", Answer(200, ended=Ended.UPSTREAM_ABORTED), ["no-answer"]),
-        ("chat-basic", Answer(200, usable=False), ["answer-unusable"]),
-        ("chat-basic", Answer(200, error="server_error"), ["error-answered"]),
-        ("chat-tools", Answer(200, said("it is cold")), ["tool-not-called"]),
-        ("chat-tools", Answer(400), ["tools-refused"]),
-        ("chat-tools", Answer(429), ["request-failed"]),
-        ("chat-tools", Answer(502), ["request-failed"]),
-        ("chat-structured", Answer(400), ["format-refused"]),
-        ("chat-logprobs", Answer(400), ["option-refused"]),
-        ("chat-logprobs", Answer(500), ["request-failed"]),
-        ("chat-bad-key", Answer(401), []),
-        ("chat-bad-key", Answer(200), ["bad-key-accepted"]),
-        ("chat-bad-model", Answer(200), ["bad-model-accepted"]),
-        ("chat-bad-json", Answer(200), ["bad-json-accepted"]),
-        ("chat-bad-json", Answer(500), ["bad-request-5xx"]),
-        ("chat-stream", Answer(200, events=40, reads=1, seconds=3.0), ["one-burst"]),
-        ("chat-stream", Answer(200, events=40, reads=1, seconds=0.2), []),
-        ("chat-stream", Answer(200, events=40, reads=9, seconds=3.0), []),
-        ("chat-stream", Answer(200, events=4, reads=1, seconds=3.0), []),
-    ],
-)
+SEEN: list[tuple[str, Answer, list[str]]] = [
+    ("chat-basic", Answer(200, said("Pong!")), []),
+    ("chat-basic", Answer(200, said("hello")), ["pong-missing"]),
+    ("chat-basic", Answer(200, said(" \n")), ["text-missing"]),
+    ("chat-basic", Answer(200, said(None)), ["text-missing"]),
+    ("chat-basic", Answer(503), ["request-failed"]),
+    ("chat-basic", Answer(None), ["no-answer"]),
+    ("chat-basic", Answer(200, ended=Ended.UPSTREAM_ABORTED), ["no-answer"]),
+    ("chat-basic", Answer(200, usable=False), ["answer-unusable"]),
+    ("chat-basic", Answer(200, error="server_error"), ["error-answered"]),
+    ("chat-tools", Answer(200, said("it is cold")), ["tool-not-called"]),
+    ("chat-tools", Answer(400), ["tools-refused"]),
+    ("chat-tools", Answer(429), ["request-failed"]),
+    ("chat-tools", Answer(502), ["request-failed"]),
+    ("chat-structured", Answer(400), ["format-refused"]),
+    ("chat-logprobs", Answer(400), ["option-refused"]),
+    ("chat-logprobs", Answer(500), ["request-failed"]),
+    ("chat-bad-key", Answer(401), []),
+    ("chat-bad-key", Answer(200), ["bad-key-accepted"]),
+    ("chat-bad-model", Answer(200), ["bad-model-accepted"]),
+    ("chat-bad-json", Answer(200), ["bad-json-accepted"]),
+    ("chat-bad-json", Answer(500), ["bad-request-5xx"]),
+    ("chat-stream", Answer(200, events=40, reads=1, seconds=3.0), ["one-burst"]),
+    ("chat-stream", Answer(200, events=40, reads=1, seconds=0.2), []),
+    ("chat-stream", Answer(200, events=40, reads=9, seconds=3.0), []),
+    ("chat-stream", Answer(200, events=4, reads=1, seconds=3.0), []),
+]
+
+
+@pytest.mark.parametrize(("probe", "answer", "expected"), SEEN)
 def test_what_is_seen_in_an_answer(probe: str, answer: Answer, expected: list[str]) -> None:
     assert seen(probe, answer) == expected
 
@@ -104,6 +104,11 @@ def test_rules_of_the_check_say_all_that_others_say() -> None:
         assert rule.summary
         assert rule.why
         assert rule.fix
+
+
+def test_no_rule_is_declared_that_nothing_reports() -> None:
+    reported = {f"probe.{name}" for _, _, names in SEEN for name in names}
+    assert reported == set(PROBE_RULES)
 
 
 def test_capability_is_no_protocol_fault() -> None:
