@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from teeline.proxy.probe import plan
-from teeline.proxy.probe.outcome import CheckOutcome, Share
+from teeline.proxy.probe.outcome import CheckOutcome, ProbeResult, Share
 from teeline.proxy.probe.target import scrubbed
 from teeline.proxy.reports.text import place_words
 from teeline.proxy.text import printable
@@ -157,15 +157,22 @@ class StreamSeen(NamedTuple):
 
 
 def streams(outcome: CheckOutcome) -> list[StreamSeen]:
-    """How the streams came: first event, gaps, pieces."""
-    seen = []
+    """How the streams came: first event, gaps, pieces. Of several of one probe the slowest to begin."""
+    slowest: dict[str, StreamSeen] = {}
     for result in outcome.results:
-        exchange, response = result.exchange, result.response
-        if not result.probe.stream or exchange is None or response is None or not exchange.events:
-            continue
-        timing = exchange.timing
-        first = (timing.first_event or timing.start) - timing.start
-        last = max(response.end_at - timing.start, 0.0)
-        times = (first * 1000, last * 1000, timing.largest_gap * 1000)
-        seen.append(StreamSeen(result.probe.name, exchange.events, len(response.reads), *times))
-    return seen
+        seen = _stream_seen(result)
+        if seen is not None:
+            known = slowest.setdefault(seen.probe, seen)
+            slowest[seen.probe] = max(known, seen, key=lambda s: s.first_ms)
+    return list(slowest.values())
+
+
+def _stream_seen(result: ProbeResult) -> StreamSeen | None:
+    exchange, response = result.exchange, result.response
+    if not result.probe.stream or exchange is None or response is None or not exchange.events:
+        return None
+    timing = exchange.timing
+    first = (timing.first_event or timing.start) - timing.start
+    last = max(response.end_at - timing.start, 0.0)
+    times = (first * 1000, last * 1000, timing.largest_gap * 1000)
+    return StreamSeen(result.probe.name, exchange.events, len(response.reads), *times)

@@ -15,6 +15,7 @@ from teeline.proxy.probe.client import OpenAIClient
 from teeline.proxy.probe.judge import Judge
 from teeline.proxy.probe.outcome import CheckOutcome, passes
 from teeline.proxy.probe.plan import Settings
+from teeline.proxy.probe.report.view import streams
 from teeline.proxy.probe.runner import CantCheckError, Runner
 from teeline.proxy.probe.target import Target, with_version
 from teeline.proxy.schemapool import SchemaPool
@@ -467,6 +468,16 @@ def test_repeats_tell_how_often_a_fault_shows() -> None:
     low, high = share.interval
     assert 0 < low < 0.25 < high < 1
     assert outcome.card().of("ChatCompletionsStreaming").score == 85
+
+
+def test_reports_say_how_each_stream_came_once() -> None:
+    """Repeats of a probe are folded to the slowest."""
+    outcome = check(repeat=3, probe_set=ProbeSet.SMOKE)
+    seen = streams(outcome)
+    assert [s.probe for s in seen] == ["responses-stream", "chat-stream"]
+    for stream in seen:
+        assert stream.events >= 4
+        assert 0 < stream.first_ms <= stream.last_ms
 
 
 def test_a_stream_that_is_cut_is_no_answer() -> None:
