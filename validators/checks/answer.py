@@ -43,6 +43,11 @@ class AnswerBody:
         self._first = b""
         self._marked = False
 
+    @property
+    def streaming(self) -> bool:
+        """Whether the body is known to be an event stream."""
+        return self.stream is not None
+
     def feed(self, data: bytes) -> None:
         if self.stream is not None:
             self.stream.feed(data)

@@ -126,6 +126,7 @@ class _Choice:
         if "delta" in value and value.get("message") is None:
             ctx.report("chat.delta-instead-of-message", f"{pointer}/delta", value["delta"])
             skip = frozenset({"message"})
+        ctx.report.subject = value
         walk(CHOICE, value, pointer, ctx.report, skip)
         index = value.get("index")
         self.index = index if isinstance(index, int) and not isinstance(index, bool) else None

@@ -103,6 +103,7 @@ class ToolStream:
         report = self._ctx.report
         index = entry.get("index", ABSENT)
         if isinstance(index, bool) or not isinstance(index, int):
+            report.subject = entry
             report("chatstream.tool-index-type", f"{pointer}/index", index)
             # Without an index, an id opens a call and anything else belongs to the last one.
             index = len(self._calls) if entry.get("id") or not self._calls else self._last
