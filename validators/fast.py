@@ -187,9 +187,9 @@ class FastPath:
             else:
                 break
             index += 1
-            cursor.index = index
-            cursor.byte = offset + at + template.line
-            template.to.add(template.text, index, cursor.byte)
+            byte = offset + at + template.line
+            cursor.index, cursor.byte = index, byte
+            template.to.add(template.text, index, byte)
             self.like = template.like
             at = end
         self._accepted += index - events
