@@ -179,7 +179,9 @@ def test_a_long_clean_stream_needs_a_handful_of_full_checks(
     blocks: list[bytes], path: str, most: int, cut: Cut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A read that ends inside an event costs that event a full check, and no more than that one."""
-    document = streams.exchange(blocks, path, messages=[], input="Hi")
+    messages = [{"role": "user", "content": "Hi"}]
+    asked = {"input": "Hi"} if path.endswith("responses") else {"messages": messages}
+    document = streams.exchange(blocks, path, **asked)
     counts = Counts(monkeypatch)
     exchange = inspect(document, cut)
     torn = 24 if cut not in (event_by_event, whole) else 0

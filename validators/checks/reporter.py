@@ -31,8 +31,8 @@ class Reporter:
 
     The feeder sets ``at`` (the time of the read) and the unit that is being looked at; checks call it with
     a rule and a JSON Pointer. ``subject`` is the object that is being looked at where the circumstances of
-    a breach lie in it (circumstances.py). Outputs wait in ``out`` until ``drain``; ``breaches`` counts every
-    report.
+    a breach lie in it (circumstances.py). Outputs wait in ``out`` until ``drain``; ``breaches`` counts
+    every report.
     """
 
     __slots__ = (
