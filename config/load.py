@@ -15,6 +15,7 @@ from typing import Any
 
 from teeline.config.model import (
     AuditConfig,
+    ClientsConfig,
     Config,
     ListenAddress,
     RulesConfig,
@@ -170,6 +171,10 @@ def _count(tree: Tree) -> int:
     return tree.value
 
 
+def _count_or_none(tree: Tree) -> int | None:
+    return None if tree.value is None else _count(tree)
+
+
 def _seconds(tree: Tree) -> float:
     value = tree.value
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e6:
@@ -251,6 +256,15 @@ _ROOT = {
     ),
     "limits": _Section(Limits, {field.name: _count for field in fields(Limits)}),
     "audit": _Section(AuditConfig, {"enabled": _flag, "dir": lambda tree: Path(_text(tree))}),
+    "clients": _Section(
+        ClientsConfig,
+        {
+            "connections": _count_or_none,
+            "exchanges": _count_or_none,
+            "head": _count,
+            "head_timeout": _limit,
+        },
+    ),
     "shutdown": _Section(ShutdownConfig, {"deadline": _seconds}),
     "schema": _Section(SchemaConfig, {"timeout": _seconds}),
 }

@@ -92,6 +92,11 @@ class Timeouts:
     idle: float | None = None
     total: float | None = None
 
+    @property
+    def armed(self) -> bool:
+        """Whether any limit but that of connecting is set."""
+        return self.first_byte is not None or self.idle is not None or self.total is not None
+
 
 @dataclass(frozen=True, slots=True)
 class UpstreamConfig:
@@ -136,6 +141,22 @@ class AuditConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientsConfig:
+    """What clients may take of this process.
+
+    ``connections`` open at once, None for as many as there are descriptors; more wait to be
+    accepted. ``exchanges`` open at once, None for no limit; more get a 503. ``head``: bytes of a
+    head, of requests (431) and of answers (502). ``head_timeout``: seconds in which a head that
+    has begun must be whole; None is no limit.
+    """
+
+    connections: int | None = None
+    exchanges: int | None = None
+    head: int = 64 * 1024
+    head_timeout: float | None = 30.0
+
+
+@dataclass(frozen=True, slots=True)
 class ShutdownConfig:
     """``deadline``: seconds that open streams get to end by themselves."""
 
@@ -158,6 +179,7 @@ class Config:
     rules: RulesConfig = RulesConfig()
     limits: Limits = DEFAULT_LIMITS
     audit: AuditConfig = AuditConfig()
+    clients: ClientsConfig = ClientsConfig()
     shutdown: ShutdownConfig = ShutdownConfig()
     schema: SchemaConfig = SchemaConfig()
 

@@ -502,6 +502,6 @@ def test_a_client_of_http_1_0_gets_no_chunks() -> None:
             answer = await ask(teeline.port, b"GET /v1/models HTTP/1.0\r\n\r\n")
         assert answer.body == b"abc"
         assert answer.value(b"transfer-encoding") is None
-        assert upstream.requests[0].lines[0] == b"GET /v1/models HTTP/1.1"
+        assert upstream.requests[0].lines[0] == b"GET /v1/models HTTP/1.0"
 
     run(test())
