@@ -88,5 +88,5 @@ def _for_inspector(request: RequestHead) -> events.RequestHead:
     return events.RequestHead(
         str(request.method, "latin-1"),
         str(request.target, "latin-1"),
-        head.for_inspector(request.fields),
+        request.headers,
     )

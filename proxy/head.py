@@ -58,9 +58,11 @@ _NEVER_LISTED: Final = frozenset({b"host", b"content-length", b"transfer-encodin
 _OPTIONS: Final = _NEVER_LISTED | {b"close", b"keep-alive", b"upgrade", b"te", b""}
 _BODYLESS: Final = frozenset({204, 304})
 _TOKEN: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_NO_OPTIONS: Final[frozenset[bytes]] = frozenset()
+_WRITTEN: Final = b": ".join
 _MAX_NAMES: Final = 1024
-_names: dict[bytes, int] = {}
-"""Kinds by names as they were written, so that a usual name is lowered once. Bounded."""
+_names: dict[bytes, tuple[int, str]] = {}
+"""Kinds and texts of names as they were written, so that a usual name is read once. Bounded."""
 
 
 class Framing(enum.Enum):
@@ -73,15 +75,16 @@ class Framing(enum.Enum):
 
 
 class FieldsError(Exception):
-    """The fields of a head contradict each other, or name a framing that isn't understood; or a
-    name is none.
+    """Parser and bytes differ in the fields of a head, or the fields contradict each other, or
+    they name a framing that isn't understood.
     """
 
 
 class Head:
     """A head with what it means for this hop.
 
-    ``lines`` are the field lines as they came, ``fields`` what they say, in the same order.
+    ``lines`` are the field lines as they came, ``fields`` what a parser took them for, in the same
+    order; ``headers`` are these as an inspector takes them: bytes above ASCII as latin-1.
     ``length`` is that of Content-Length. ``options`` are those of Connection, in lower case.
     ``upgrade``: it asks for, or tells of, a WebSocket. Raises FieldsError.
     """
@@ -90,6 +93,7 @@ class Head:
         "_special",
         "chunked",
         "fields",
+        "headers",
         "http10",
         "length",
         "lines",
@@ -99,34 +103,41 @@ class Head:
     )
 
     def __init__(self, lines: list[bytes], fields: Fields, *, http10: bool) -> None:
+        if len(lines) != len(fields):
+            raise FieldsError("lines")
         self.lines = lines
         self.fields = fields
         self.http10 = http10
         self.length: int | None = None
         self.chunked = False
-        self.options: frozenset[bytes] = frozenset()
+        self.options: frozenset[bytes] = _NO_OPTIONS
         self.upgrade = False
         self.trace: Fields = ()
         self._special: list[tuple[int, int]] = []
-        for index, (name, value) in enumerate(fields):
-            kind = _names.get(name)
-            if kind is None:
-                kind = _learn(name)
+        if list(map(_WRITTEN, fields)) != lines:  # the usual way to write them, looked at first
+            for line, (name, value) in zip(lines, fields, strict=True):
+                _compare(line, name, value)
+        headers: list[tuple[str, str]] = []
+        for name, value in fields:
+            kind, text = _names.get(name) or _learn(name)
             if kind:
-                self._note(index, kind, value)
+                self._note(len(headers), kind, value)
+            headers.append((text, value.decode("latin-1")))
+        self.headers: Headers = tuple(headers)
 
     def _note(self, index: int, kind: int, value: bytes) -> None:
-        self._special.append((index, kind))
         if kind == _LENGTH:
             self._frame_by_length(value)
         elif kind == _CODING:
             self._frame_by_chunks(value)
-        elif kind == _CONNECTION:
-            self.options |= {option.strip(b" \t") for option in value.lower().split(b",")}
-        elif kind == _UPGRADE:
-            self.upgrade = value.lower() == b"websocket"
         elif kind == _TRACE:
             self.trace = (*self.trace, self.fields[index])
+        else:
+            self._special.append((index, kind))
+            if kind == _CONNECTION:
+                self.options |= {option.strip(b" \t") for option in value.lower().split(b",")}
+            elif kind == _UPGRADE:
+                self.upgrade = value.lower() == b"websocket"
 
     def _frame_by_length(self, value: bytes) -> None:
         if self.length is not None or self.chunked or not value.isdigit() or len(value) > 18:
@@ -257,14 +268,21 @@ class AnswerHead(Head):
         return b"\r\n".join((self.start, *lines, b"", b""))
 
 
-def _learn(name: bytes) -> int:
+def _learn(name: bytes) -> tuple[int, str]:
     # llhttp is lenient about answers: a blank before the colon is part of a name to it.
     if _TOKEN.fullmatch(name) is None:
         raise FieldsError("name")
-    kind = _KINDS.get(name.lower(), _PLAIN)
+    known = _KINDS.get(name.lower(), _PLAIN), str(name, "latin-1")
     if len(_names) < _MAX_NAMES and len(name) <= 64:
-        _names[name] = kind
-    return kind
+        _names[name] = known
+    return known
+
+
+def _compare(line: bytes, name: bytes, value: bytes) -> None:
+    """FieldsError where a parser took a line for something else than its bytes say."""
+    written, _, behind = line.partition(b":")
+    if written != name or behind.strip(b" \t") != value:
+        raise FieldsError("line")
 
 
 def upstream_target(target: bytes, prefix: bytes, base: bytes) -> bytes:
@@ -297,8 +315,3 @@ def origin_form(target: bytes) -> bytes:
     rest = target.partition(b"://")[2]
     cut = min((at for at in (rest.find(b"/"), rest.find(b"?")) if at >= 0), default=len(rest))
     return rest[cut:] if rest[cut : cut + 1] == b"/" else b"/" + rest[cut:]
-
-
-def for_inspector(fields: Fields) -> Headers:
-    """Fields as an inspector takes them: all of them, bytes above ASCII as latin-1."""
-    return tuple([(str(name, "latin-1"), str(value, "latin-1")) for name, value in fields])

@@ -16,7 +16,7 @@ from typing import Any, Final
 from aiohttp.http import HttpRequestParser, HttpResponseParser
 from aiohttp.http_exceptions import LineTooLong
 
-from teeline.proxy.head import AnswerHead, Fields, FieldsError, RequestHead
+from teeline.proxy.head import AnswerHead, FieldsError, RequestHead
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes of a head where nothing else is said."""
@@ -73,9 +73,8 @@ class HeadReader:
         method, target, version = parts
         if message.method.encode() != method or _encode(message.path) != target:
             raise HeadError
-        fields = _agreed(lines, message)
         try:
-            head = RequestHead(method, target, version, lines, fields)
+            head = RequestHead(method, target, version, lines, message.raw_headers)
         except FieldsError:
             raise HeadError from None
         return head, rest
@@ -90,9 +89,8 @@ class HeadReader:
         match = _STATUS_LINE.fullmatch(start)
         if match is None or message.code != int(match[1]):
             raise HeadError
-        fields = _agreed(lines, message)
         try:
-            head = AnswerHead(start, message.code, lines, fields)
+            head = AnswerHead(start, message.code, lines, message.raw_headers)
         except FieldsError:
             raise HeadError from None
         return head, rest
@@ -155,19 +153,6 @@ def _lines(received: bytes, end: int) -> list[bytes]:
     if breaks > MAX_FIELDS:
         raise HeadError(too_large=True)
     return lines
-
-
-def _agreed(lines: list[bytes], message: Any) -> Fields:
-    """The fields, where llhttp and the bytes say the same. HeadError otherwise."""
-    fields: Fields = message.raw_headers
-    if len(fields) != len(lines):
-        raise HeadError
-    for line, (name, value) in zip(lines, fields, strict=True):
-        if line != name + b": " + value:  # the usual way to write it, looked at first
-            written, _, behind = line.partition(b":")
-            if written != name or behind.strip(b" \t") != value:
-                raise HeadError
-    return fields
 
 
 def _encode(text: str) -> bytes:

@@ -129,14 +129,9 @@ class Transfer:
 
     def _open_tee(self, target: bytes, at: float) -> None:
         request = self._request
-        self._tee.request_head(
-            events.RequestHead(
-                str(request.method, "latin-1"),
-                str(target, "latin-1"),
-                head.for_inspector(request.fields),
-            ),
-            at,
-        )
+        method = str(request.method, "latin-1")
+        seen = events.RequestHead(method, str(target, "latin-1"), request.headers)
+        self._tee.request_head(seen, at)
 
     def request_bytes(self, data: bytes) -> bytes:
         """The request's body as it comes; gives the bytes behind its end."""
@@ -252,9 +247,7 @@ class Transfer:
         written = payload if self._dechunk else rest[:taken]
         data = answer.forwarded(self._connection_field(answer), chunked=not self._dechunk)
         self._client.transport.write(data + written if written else data)
-        self._tee.response_head(
-            events.ResponseHead(answer.status, head.for_inspector(answer.fields)), at
-        )
+        self._tee.response_head(events.ResponseHead(answer.status, answer.headers), at)
         if payload:
             self._tee.response_body(payload, at)
         if body is None or body.done:

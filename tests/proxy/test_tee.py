@@ -369,12 +369,12 @@ def test_a_parent_that_is_not_sampled_is_known_as_such(flags: bytes, sampled: bo
 
 
 def test_ids_are_uuids_of_version_7_that_sort_by_time() -> None:
-    random = os.urandom(10)
-    earlier = exchange_id(1_700_000_000.0, b"\xff" * 10)
+    random = os.urandom(10).hex()
+    earlier = exchange_id(1_700_000_000.0, "f" * 20)
     later = exchange_id(1_700_000_000.001, random)
     assert earlier < later
     assert uuid.UUID(earlier).version == 7
     assert uuid.UUID(earlier).variant == uuid.RFC_4122
     assert earlier[:12] == f"{1_700_000_000_000:012x}"
-    assert exchange_id(1.0, random) != exchange_id(1.0, os.urandom(10))
+    assert exchange_id(1.0, random) != exchange_id(1.0, os.urandom(10).hex())
     assert Bench().open().exchange.id != Bench().open().exchange.id
