@@ -14,15 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from teeline.config.model import (
+    FROM_ENVIRONMENT,
     AuditConfig,
     ClientsConfig,
     Config,
     ListenAddress,
+    ListenTLS,
+    ProxyURL,
     RulesConfig,
     SchemaConfig,
     ShutdownConfig,
     Timeouts,
     UpstreamConfig,
+    UpstreamTLS,
     UpstreamURL,
 )
 from teeline.config.tree import (
@@ -223,6 +227,23 @@ def _upstream(**values: Any) -> UpstreamConfig:
     return UpstreamConfig(**values)
 
 
+def _path(tree: Tree) -> Path:
+    return Path(_text(tree))
+
+
+def _proxy(tree: Tree) -> ProxyURL | str | None:
+    if tree.value is None:
+        return None
+    text = _text(tree)
+    return FROM_ENVIRONMENT if text == FROM_ENVIRONMENT else ProxyURL.parse(text)
+
+
+def _listen_tls(**values: Any) -> ListenTLS:
+    if "cert" not in values:
+        raise ValueError("`listen_tls` needs a `cert`")
+    return ListenTLS(**values)
+
+
 def _kind(value: object) -> str:
     kinds = {
         dict: "a mapping",
@@ -247,15 +268,21 @@ _UPSTREAM = {
     "listen": lambda tree: ListenAddress.parse(_text(tree)),
     "prefix": _text,
     "timeouts": _Section(Timeouts, _TIMEOUTS),
+    "tls": _Section(
+        UpstreamTLS,
+        {"ca": _path, "cert": _path, "key": _path, "server_name": _text, "verify": _flag},
+    ),
+    "proxy": _proxy,
 }
 _ROOT = {
     "listen": lambda tree: ListenAddress.parse(_text(tree)),
+    "listen_tls": _Section(_listen_tls, {"cert": _path, "key": _path}),
     "upstreams": _Section(_upstream, _UPSTREAM, many=True),
     "rules": _Section(
         RulesConfig, {"select": _patterns, "ignore": _patterns, "severity": _severities}
     ),
     "limits": _Section(Limits, {field.name: _count for field in fields(Limits)}),
-    "audit": _Section(AuditConfig, {"enabled": _flag, "dir": lambda tree: Path(_text(tree))}),
+    "audit": _Section(AuditConfig, {"enabled": _flag, "dir": _path}),
     "clients": _Section(
         ClientsConfig,
         {

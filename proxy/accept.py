@@ -218,7 +218,7 @@ class Acceptor:
             log.info("a connection was not set up: %s", type(error).__name__)
 
     def _say(self, words: str) -> None:
-        """Once until traffic has been taken in for a while would flood; once is enough."""
+        """Once: under a load that is too high every connection would bring the line anew."""
         if not self._said:
             self._said = True
             log.warning("%s", words)

@@ -87,6 +87,12 @@ TLS_FAILED = Answer(
     "upstream_tls",
     "teeline could not set up TLS with the upstream, or does not trust its certificate.",
 )
+PROXY_FAILED = Answer(
+    502,
+    "Bad Gateway",
+    "proxy_failed",
+    "The proxy on the way to the upstream can't be reached, or did not let teeline through.",
+)
 CLOSED = Answer(
     502,
     "Bad Gateway",

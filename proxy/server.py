@@ -11,6 +11,7 @@ import asyncio
 import errno
 import logging
 import os
+import ssl
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from teeline.proxy.forward import Forwarder
 from teeline.proxy.head import upstream_target
 from teeline.proxy.sinks import Fanout, Sink, SinkError
 from teeline.proxy.tee import Observers, SchemaChecker
+from teeline.proxy.tls import TLSFilesError, towards_clients
 from teeline.proxy.upstream import Upstream
 from teeline.validators.inspector import Inspector
 from teeline.validators.policy import Policy
@@ -84,6 +86,7 @@ class ProxyServer:
         self._forwarders: list[Forwarder] = []
         self._clients: list[Clients] = []
         self._acceptors: list[Acceptor] = []
+        self._tls: ssl.SSLContext | None = None
         self._room = Room(config.clients.connections or descriptor_room())
         self._stopped: asyncio.Future[None] | None = None
 
@@ -95,12 +98,14 @@ class ProxyServer:
     async def start(self) -> list[Listener]:
         """Binds, starts the sinks, then accepts. Raises ServeError, with nothing left open."""
         try:
+            if self._config.listen_tls is not None:
+                self._tls = towards_clients(self._config.listen_tls)
             listeners = [
                 await self._bind(address, [Upstream(config) for config in upstreams])
                 for address, upstreams in self._config.by_address()
             ]
             await self._sinks.start()
-        except SinkError as error:
+        except (SinkError, TLSFilesError) as error:
             self._unbind()
             raise ServeError(str(error)) from None
         except BaseException:
@@ -182,17 +187,18 @@ class ProxyServer:
             sockets = await bind(address.host, address.port)
         except OSError as error:
             raise ServeError(f"can't listen on {address}: {_words(error)}") from None
-        acceptor = Acceptor(sockets, clients, self._room)
+        acceptor = Acceptor(sockets, clients, self._room, self._tls)
         self._forwarders.append(forwarder)
         self._clients.append(clients)
         self._acceptors.append(acceptor)
-        return _listener(address.host, acceptor.port, upstreams)
+        scheme = "http" if self._tls is None else "https"
+        return _listener(scheme, address.host, acceptor.port, upstreams)
 
 
-def _listener(host: str, port: int, upstreams: Sequence[Upstream]) -> Listener:
+def _listener(scheme: str, host: str, port: int, upstreams: Sequence[Upstream]) -> Listener:
     # A client can't connect to "all addresses"; on this machine it connects to loopback.
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    origin = f"http://{ListenAddress(reachable, port)}"
+    origin = f"{scheme}://{ListenAddress(reachable, port)}"
     routes = []
     for upstream in upstreams:
         path = upstream.prefix.decode() + "/v1"

@@ -13,8 +13,9 @@ import ssl
 from typing import Protocol, cast
 
 from teeline.config.model import UpstreamConfig
-from teeline.proxy import answers, pieces
+from teeline.proxy import answers, outbound, pieces, tls
 
+_HAPPY_EYEBALLS = 0.25
 _RESCUED = 16
 """Pieces that are still read off a connection that failed in a write."""
 
@@ -67,7 +68,10 @@ class Unowned:
 
 
 class Upstream:
-    """One relay of the configuration: where it is and how to get there."""
+    """One relay of the configuration: where it is and how to get there.
+
+    Raises TLSFilesError where a file of its certificates can't be used.
+    """
 
     def __init__(self, config: UpstreamConfig) -> None:
         self.name = config.name
@@ -76,7 +80,9 @@ class Upstream:
         self.authority = config.url.authority.encode("ascii")
         self.base = config.url.path.encode("ascii")
         self.prefix = config.prefix.encode("ascii")
-        self._tls = _tls_context() if config.url.scheme == "https" else None
+        self._tls = tls.towards_upstream(config.tls) if config.url.scheme == "https" else None
+        self._server_name = config.tls.server_name if config.tls is not None else None
+        self._proxy = outbound.proxy_of(config, os.environ)
 
     async def connect(self, owner: Owner) -> UpstreamConnection:
         """Opens a connection. Raises UpstreamError."""
@@ -91,12 +97,22 @@ class Upstream:
             raise UpstreamError(answers.UNREACHABLE) from None
 
     async def _connect(self, owner: Owner) -> UpstreamConnection:
-        _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: UpstreamConnection(owner),
-            self.url.host,
-            self.url.port,
+        connection = UpstreamConnection(owner)
+        loop, url = asyncio.get_running_loop(), self.url
+        name = (self._server_name or url.host) if self._tls is not None else None
+        if self._proxy is not None:
+            try:
+                await outbound.connect(self._proxy, url, connection, self._tls, name)
+            except outbound.ProxyError:
+                raise UpstreamError(answers.PROXY_FAILED) from None
+            return connection
+        await loop.create_connection(
+            lambda: connection,
+            url.host,
+            url.port,
             ssl=self._tls,
-            happy_eyeballs_delay=0.25,
+            server_hostname=name,
+            happy_eyeballs_delay=_HAPPY_EYEBALLS,
         )
         return connection
 
@@ -197,9 +213,3 @@ def keep_alive(transport: asyncio.Transport) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
     except OSError:
         return  # the connection is gone already
-
-
-def _tls_context() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context

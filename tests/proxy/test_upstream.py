@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 
 import pytest
 
@@ -98,26 +97,3 @@ def test_bytes_before_any_request_end_the_connection() -> None:
             assert await owner.lost.get() is connection
 
     run(test())
-
-
-def test_certificates_are_verified_and_only_http_1_1_is_offered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    offered: list[list[str]] = []
-    contexts: list[ssl.SSLContext] = []
-
-    class Watched(ssl.SSLContext):
-        def set_alpn_protocols(self, alpn_protocols: object) -> None:
-            assert isinstance(alpn_protocols, list)
-            offered.append(alpn_protocols)
-
-    def create() -> ssl.SSLContext:
-        context = Watched(ssl.PROTOCOL_TLS_CLIENT)
-        contexts.append(context)
-        return context
-
-    monkeypatch.setattr(ssl, "create_default_context", create)
-    upstream("https://relay.example/v1")
-    assert offered == [["http/1.1"]]
-    assert contexts[0].verify_mode is ssl.CERT_REQUIRED
-    assert contexts[0].check_hostname
