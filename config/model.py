@@ -146,7 +146,8 @@ class ProxyURL:
         """From a URL; ValueError with one line otherwise, which never quotes it."""
         try:
             parts = urlsplit(text if "://" in text else f"http://{text}")
-            port = parts.port if parts.port is not None else _DEFAULT_PORTS[parts.scheme]
+            usual = _DEFAULT_PORTS[parts.scheme]
+            port = parts.port if parts.port is not None else usual
         except (ValueError, KeyError):
             raise ValueError(_NO_PROXY) from None
         host = parts.hostname or ""

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-import struct
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -18,13 +16,16 @@ from teeline.proxy import answers, pieces
 from teeline.proxy.accept import Accepted
 from teeline.proxy.head import RequestHead
 from teeline.proxy.parse import HeadError, HeadReader
-from teeline.proxy.upstream import Upstream, UpstreamConnection, UpstreamError, keep_alive
+from teeline.proxy.sockets import is_reset, keep_alive, reset_on_close
+from teeline.proxy.upstream import Upstream, UpstreamConnection, UpstreamError
 
 log = logging.getLogger("teeline.connection")
 
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _LINGER = 2.0
 """Seconds in which a client may read an answer that ended its request early."""
+
+_WATCH = 0.5
+"""Seconds between two looks at a client that is not read from."""
 
 # Why nothing is read from a client just now.
 _WAITING = 1
@@ -316,11 +317,27 @@ class ClientConnection(Accepted, asyncio.BufferedProtocol):
     def _pause(self, reason: int) -> None:
         if not self._unread and not self.half_closed and not self.transport.is_closing():
             self.transport.pause_reading()
+            self._watch()
         self._unread |= reason
+
+    def _watch(self) -> None:
+        """Looks now and then whether a client that is not read from is still there."""
+        if self._late is None:
+            self._late = asyncio.get_running_loop().call_later(_WATCH, self._look)
+
+    def _look(self) -> None:
+        self._late = None
+        if self._unread and not self.transport.is_closing():
+            if is_reset(self.transport):
+                self.transport.abort()
+            else:
+                self._watch()
 
     def _resume(self, reason: int) -> None:
         if self._unread & reason:
             self._unread &= ~reason
+            if not self._unread:
+                self._cancel_late()
             # Behind the client's end there is nothing to read but that end, once more.
             if not self._unread and not self.half_closed and not self.transport.is_closing():
                 self.transport.resume_reading()
@@ -364,9 +381,7 @@ class ClientConnection(Accepted, asyncio.BufferedProtocol):
         it.
         """
         if reset and not self.transport.is_closing():
-            sock = self.transport.get_extra_info("socket")
-            if sock is not None:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            reset_on_close(self.transport)
             self.abort()
         else:
             self.close()

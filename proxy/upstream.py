@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import ssl
 from typing import Protocol, cast
 
 from teeline.config.model import UpstreamConfig
-from teeline.proxy import answers, outbound, pieces, tls
+from teeline.proxy import answers, outbound, pieces, sockets, tls
 
 _HAPPY_EYEBALLS = 0.25
-_RESCUED = 16
-"""Pieces that are still read off a connection that failed in a write."""
 
 
 class UpstreamError(Exception):
@@ -129,7 +126,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        keep_alive(self.transport)
+        sockets.keep_alive(self.transport)
 
     def abort(self) -> None:
         """Ends the connection at once, and with it what the upstream is still doing."""
@@ -175,18 +172,11 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         It may have answered (413, 401) and closed; the write that fails for that ends the
         transport before it reads what has come.
         """
-        sock = self.transport.get_extra_info("socket")
-        if sock is None or self.transport.get_extra_info("sslcontext") is not None:
-            return
         try:
-            with socket.socket(fileno=os.dup(sock.fileno())) as copy:
-                for _ in range(_RESCUED):
-                    data = copy.recv(pieces.SIZE)
-                    if not data or self.exchange is not exchange:
-                        return
-                    exchange.answer_bytes(data)
-        except OSError:
-            return  # nothing more is there
+            for data in sockets.left_unread(self.transport):
+                if self.exchange is not exchange:
+                    return
+                exchange.answer_bytes(data)
         except Exception as error:  # noqa: BLE001  as above
             exchange.failed(error)
 
@@ -195,21 +185,3 @@ class UpstreamConnection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._owner.upstream_full(False)
-
-
-def keep_alive(transport: asyncio.Transport) -> None:
-    """Has the kernel ask now and then whether a silent peer is still there.
-
-    Without it a peer that lost its power or its network would never be missed: an answer may be
-    silent for minutes, and there is no other limit by default.
-    """
-    sock = transport.get_extra_info("socket")
-    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
-        return
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
-    except OSError:
-        return  # the connection is gone already

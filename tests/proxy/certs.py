@@ -11,6 +11,8 @@ from pathlib import Path
 
 import trustme
 
+from teeline.config.model import UpstreamTLS
+
 
 class Certificates:
     """An authority with its file, and certificates of its for names, in a folder."""
@@ -37,6 +39,10 @@ class Certificates:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(self.ca)
         return context
+
+    def trusting(self, scheme: str) -> UpstreamTLS | None:
+        """The settings of an upstream that this authority vouches for, where it speaks TLS."""
+        return UpstreamTLS(ca=self.ca) if scheme == "https" else None
 
     def client(self) -> ssl.SSLContext:
         """What a client uses that trusts this authority."""
