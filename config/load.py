@@ -29,6 +29,7 @@ from teeline.config.model import (
     UpstreamTLS,
     UpstreamURL,
 )
+from teeline.config.profiles import profiles
 from teeline.config.tree import (
     ConfigError,
     Entry,
@@ -44,6 +45,7 @@ from teeline.config.tree import (
 from teeline.validators.limits import Limits
 from teeline.validators.model import Severity
 from teeline.validators.policy import Policy, UnknownRuleError
+from teeline.validators.profiles import AUTO, NONE
 from teeline.validators.rules import register
 
 __all__ = ["ConfigError", "Setting", "load", "load_file"]
@@ -221,6 +223,15 @@ def _severities(tree: Tree) -> dict[str, Severity]:
     }
 
 
+def _profile(tree: Tree) -> str:
+    """A vendor profile's name or another of its names, ``auto`` or ``none``."""
+    text = _text(tree)
+    known = {AUTO, NONE, *(n for p in profiles().values() for n in (p.name, *p.names))}
+    if text not in known:
+        raise ValueError(_unknown("profile", text, known))
+    return text
+
+
 def _upstream(**values: Any) -> UpstreamConfig:
     if "url" not in values:
         raise ValueError("an upstream needs a `url`")
@@ -267,6 +278,7 @@ _UPSTREAM = {
     "url": lambda tree: UpstreamURL.parse(_text(tree)),
     "listen": lambda tree: ListenAddress.parse(_text(tree)),
     "prefix": _text,
+    "profile": _profile,
     "timeouts": _Section(Timeouts, _TIMEOUTS),
     "tls": _Section(
         UpstreamTLS,
@@ -281,7 +293,11 @@ _ROOT = {
     "rules": _Section(
         RulesConfig, {"select": _patterns, "ignore": _patterns, "severity": _severities}
     ),
-    "limits": _Section(Limits, {field.name: _count for field in fields(Limits)}),
+    "limits": _Section(
+        Limits,
+        # A limit whose default has a fraction is a time.
+        {f.name: _seconds if isinstance(f.default, float) else _count for f in fields(Limits)},
+    ),
     "audit": _Section(AuditConfig, {"enabled": _flag, "dir": _path}),
     "clients": _Section(
         ClientsConfig,

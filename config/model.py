@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Severity
+from teeline.validators.profiles import AUTO
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
@@ -167,14 +168,16 @@ FROM_ENVIRONMENT = "env"
 class UpstreamConfig:
     """One relay.
 
-    At most one of ``listen`` (an address of its own) and ``prefix`` (a path) is set. ``proxy`` is
-    a URL, or FROM_ENVIRONMENT; without it the environment is not looked at.
+    At most one of ``listen`` (an address of its own) and ``prefix`` (a path) is set. ``profile`` is a
+    vendor profile's name, ``auto`` (by the marks of its answers) or ``none``. ``proxy`` is a URL, or
+    FROM_ENVIRONMENT; without it the environment is not looked at.
     """
 
     url: UpstreamURL
     name: str = ""
     listen: ListenAddress | None = None
     prefix: str = ""
+    profile: str = AUTO
     timeouts: Timeouts = Timeouts()
     tls: UpstreamTLS | None = None
     proxy: ProxyURL | str | None = None

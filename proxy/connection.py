@@ -24,6 +24,8 @@ log = logging.getLogger("teeline.connection")
 _LINGER = 2.0
 """Seconds in which a client may read an answer that ended its request early."""
 
+_GRACE = 0.5
+"""Seconds in which something has to come for a client that sends no more."""
 _WATCH = 0.5
 """Seconds between two looks at a client that is not read from."""
 
@@ -39,6 +41,10 @@ class Exchange(Protocol):
 
     @property
     def uploading(self) -> bool: ...
+
+    @property
+    def received(self) -> int:
+        """Grows with what the client is sent."""
 
     def request_bytes(self, data: bytes) -> bytes:
         """Takes bytes of the request; gives those behind it."""
@@ -162,10 +168,26 @@ class ClientConnection(Accepted, asyncio.BufferedProtocol):
         if exchange is None:
             return False
         try:
-            return exchange.client_eof()
+            stays = exchange.client_eof()
+            if stays and self.exchange is exchange:
+                self._doubt(exchange)
         except Exception as error:  # noqa: BLE001  as above
             self._failed(error)
             return False
+        return stays
+
+    def _doubt(self, exchange: Exchange) -> None:
+        """Gives a client that sends no more a moment to show whether it still reads."""
+        self._cancel_late()
+        loop = asyncio.get_running_loop()
+        self._late = loop.call_later(_GRACE, self._decide, exchange, exchange.received)
+
+    def _decide(self, exchange: Exchange, before: int) -> None:
+        self._late = None
+        # Whoever is gone answers bytes with a reset; where none were sent, nobody knows, and nearly
+        # everybody who sends no more is gone.
+        if self.exchange is exchange and (exchange.received == before or is_reset(self.transport)):
+            self.transport.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._clients.open.discard(self)

@@ -16,17 +16,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from teeline.config.model import Config, ListenAddress
+from teeline.config.profiles import profiles
 from teeline.proxy.accept import Acceptor, Room, bind, descriptor_room
 from teeline.proxy.clock import Clock, SystemClock
 from teeline.proxy.connection import ClientConnection, Clients
 from teeline.proxy.forward import Forwarder
 from teeline.proxy.head import upstream_target
+from teeline.proxy.memory import Inspectors
 from teeline.proxy.sinks import Fanout, Sink, SinkError
 from teeline.proxy.tee import Observers, SchemaChecker
 from teeline.proxy.tls import TLSFilesError, towards_clients
 from teeline.proxy.upstream import Upstream
-from teeline.validators.inspector import Inspector
 from teeline.validators.policy import Policy
+from teeline.validators.profiles import Profiles, Setting
 from teeline.validators.rules import register
 
 log = logging.getLogger("teeline.server")
@@ -57,6 +59,13 @@ class Listener(NamedTuple):
     routes: tuple[Route, ...]
 
 
+def vendor_settings(config: Config) -> dict[str, Setting]:
+    """How each upstream's vendor profile is chosen: by name, or by its answers' marks and its host."""
+    return {
+        upstream.name: Setting(upstream.profile, upstream.url.host) for upstream in config.upstreams
+    }
+
+
 class ProxyServer:
     """A transparent proxy for the upstreams of one configuration.
 
@@ -75,8 +84,14 @@ class ProxyServer:
         self._sinks = Fanout(sinks)
         rules = config.rules
         self._observers = Observers(
-            Inspector,
-            Policy(register(), rules.select, rules.ignore, rules.severity),
+            Inspectors(),
+            Policy(
+                register(),
+                rules.select,
+                rules.ignore,
+                rules.severity,
+                Profiles(profiles().values(), vendor_settings(config)),
+            ),
             self._sinks,
             clock or SystemClock(),
             checker=checker,

@@ -184,6 +184,11 @@ class Tee:
         """Whether the sinks know of this exchange."""
         return self._opened
 
+    @property
+    def received(self) -> int:
+        """Grows with what the client is sent: an answer's head and its body."""
+        return self.exchange.response_bytes + (self.exchange.status is not None)
+
     def request_head(self, head: RequestHead, at: float) -> None:
         if self._inspector is not None:
             self._feed(self._inspector.request_head, head, at)

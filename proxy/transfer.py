@@ -94,6 +94,10 @@ class Transfer:
         timeouts = upstream.timeouts
         self._timers = Timers(timeouts, self._too_late) if timeouts.armed else None
 
+    @property
+    def received(self) -> int:
+        return self._tee.received
+
     # -- the request -------------------------------------------------------------------------------
 
     def start(self, rest: bytes) -> bytes:
@@ -315,7 +319,7 @@ class Transfer:
             self._break_off(Ended.UPSTREAM_ABORTED)
 
     def client_eof(self) -> bool:
-        """The client sends no more. It may wait for its answer, or be gone: nobody can tell."""
+        """The client sends no more. It may wait for its answer, or be gone: that shows later."""
         if self.uploading:
             self.client_lost()
             self._client.close()

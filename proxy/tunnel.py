@@ -49,6 +49,10 @@ class Tunnel:
         if self._client.half_closed:
             self.client_eof()
 
+    @property
+    def received(self) -> int:
+        return self._tee.received
+
     # -- the client's side -------------------------------------------------------------------------
 
     def request_bytes(self, data: bytes) -> bytes:

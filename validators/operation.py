@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
+from urllib.parse import unquote
 
 
 class Operation(enum.StrEnum):
@@ -34,10 +35,14 @@ _POST = (
     ("/embeddings", Operation.EMBEDDINGS),
     ("/completions", Operation.COMPLETIONS),
 )
+_MODEL = re.compile(r"/models(?:/(.+))?\Z")
+_NO_MODEL = re.compile(r"/models/(?:count|user|.+/endpoints)\Z")
+"""What gateways serve below /models beside models."""
 _PATTERNS = (
     ("POST", re.compile(r"/responses/[^/]+/cancel\Z"), Operation.RESPONSES),
     ("POST", re.compile(r"/responses/(input_tokens|compact)\Z"), Operation.RESPONSES_LIGHT),
-    ("GET", re.compile(r"/models(/.+)?\Z"), Operation.MODELS),
+    ("GET", _NO_MODEL, Operation.OTHER),
+    ("GET", _MODEL, Operation.MODELS),
     ("GET", re.compile(r"/responses/[^/]+\Z"), Operation.RESPONSES),
     ("GET", re.compile(r"/responses/[^/]+/input_items\Z"), Operation.RESPONSES_LIGHT),
     ("DELETE", re.compile(r"/responses/[^/]+\Z"), Operation.RESPONSES_LIGHT),
@@ -65,19 +70,31 @@ def asks_in_body(method: str, target: str) -> bool:
     return _created(method, _bare(target)) is not None
 
 
+def model_of(target: str) -> str:
+    """The model that ``GET /models/{model}`` names, slashes in it kept; empty for the list of all."""
+    path = _bare(target)
+    match = _MODEL.search(path)
+    # A base URL may hold the word itself: /models/some/model/v1/models is a list.
+    return "" if match is None or path.endswith("/models") else unquote(match[1])
+
+
 def _bare(target: str) -> str:
-    return _SLASHES.sub("/", path_of(target)).rstrip("/")
+    path = path_of(target)
+    return (_SLASHES.sub("/", path) if "//" in path else path).rstrip("/")
 
 
 def _created(method: str, path: str) -> Operation | None:
     if method != "POST":
         return None
-    return next((operation for suffix, operation in _POST if path.endswith(suffix)), None)
+    for suffix, operation in _POST:
+        if path.endswith(suffix):
+            return operation
+    return None
 
 
 def path_of(target: str) -> str:
     """The path of a request target: no query, and no scheme and authority of an absolute form."""
-    path = target.partition("?")[0].partition("#")[0]
+    path = target.partition("?")[0].partition("#")[0] if "?" in target or "#" in target else target
     if "://" in path:
         path = "/" + path.partition("://")[2].partition("/")[2]
     return path
@@ -85,4 +102,6 @@ def path_of(target: str) -> str:
 
 def is_beta(target: str) -> bool:
     """Whether the target asks for the beta form of an operation, whose objects are still moving."""
-    return "beta=true" in target.partition("#")[0].partition("?")[2].split("&")
+    return "beta=true" in target and "beta=true" in target.partition("#")[0].partition("?")[
+        2
+    ].split("&")

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from teeline.config.model import ClientsConfig, Config, ListenAddress, UpstreamConfig, UpstreamURL
-from teeline.proxy import server as server_module
+from teeline.proxy import memory
 from teeline.proxy.audit.files import DiskFile
 from teeline.proxy.audit.record import Origin
 from teeline.proxy.audit.sink import AuditSink
@@ -360,7 +360,7 @@ def test_a_validator_that_raises_is_not_seen_in_traffic_and_said_in_the_record(
         raise ZeroDivisionError
 
     setattr(Raising, step, fail)
-    monkeypatch.setattr(server_module, "Inspector", Raising)
+    monkeypatch.setattr(memory, "Inspector", Raising)
 
     async def test() -> None:
         recorder = Recorder()

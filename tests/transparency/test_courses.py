@@ -177,6 +177,38 @@ def test_a_client_that_shuts_its_sending_half_down_gets_its_answer() -> None:
     run(test())
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_client_that_sends_no_more_is_gone_unless_it_takes_what_comes(answers: bool) -> None:
+    """An upstream that doesn't mind is left within a second where nobody reads its answer."""
+
+    async def test() -> None:
+        recorder = Recorder()
+        left = asyncio.Event()
+
+        async def script(wire: Wire) -> None:
+            await wire.read_message()
+            if answers:
+                await wire.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+                await asyncio.sleep(1.2)
+                await wire.send(b"0\r\n\r\n")
+            await left.wait()
+
+        async with (
+            raw_upstream(script) as upstream,
+            proxy(upstream.url, recorder) as teeline,
+            client(teeline.port) as wire,
+        ):
+            await wire.send(GET)
+            wire.writer.write_eof()
+            async with asyncio.timeout(2):
+                received = await wire.ended()
+            assert received.endswith(b"0\r\n\r\n" if answers else b"")
+            left.set()
+        assert recorder.ended == [Ended.COMPLETE if answers else Ended.CLIENT_CLOSED]
+
+    run(test())
+
+
 def test_any_number_of_interim_answers_arrives() -> None:
     async def test() -> None:
         interim = b"HTTP/1.1 102 Processing\r\nX: %d\r\n\r\n"

@@ -23,13 +23,19 @@ def answer_schema_checks(
 
 
 def _result(check: SchemaCheck) -> SchemaResult:
-    validator = jsonschema.Draft202012Validator(check.schema, registry=referencing.Registry())
+    """The errors, or why there are none: a hostile schema is no schema, or breaks the engine."""
+    validator = jsonschema.Draft202012Validator
     try:
         validator.check_schema(check.schema)
+    except (jsonschema.SchemaError, TypeError, RecursionError):
+        return SchemaResult(unchecked="bad-schema")
+    try:
         errors = tuple(
             SchemaError("".join(f"/{part}" for part in error.absolute_path), str(error.validator))
-            for error in validator.iter_errors(check.document)
+            for error in validator(check.schema, registry=referencing.Registry()).iter_errors(
+                check.document
+            )
         )
-    except Exception:  # noqa: BLE001  a schema of a hostile request, as for the pool
-        return SchemaResult(unchecked="bad-schema")
+    except Exception:  # noqa: BLE001  a library on hostile input, as in the pool
+        return SchemaResult(unchecked="engine-error")
     return SchemaResult(errors)

@@ -63,6 +63,7 @@ SMALL = Limits(
     choices=4,
     tool_calls=4,
     arguments=500,
+    text=500,
 )
 CHUNK = (
     b'data: {"id":"a","object":"chat.completion.chunk","created":1790000000,"model":"m",'
@@ -83,6 +84,14 @@ def call(index: int, arguments: str) -> bytes:
         "finish_reason": None,
     }
     return CHUNK % json.dumps(delta).encode()
+
+
+DELTA = b'{"index":0,"delta":{"content":"%s"},"finish_reason":null}' % (b"x" * 80)
+
+
+def asked_for_json(document: dict[str, Any]) -> dict[str, Any]:
+    document["request"]["response_format"] = {"type": "json_object"}
+    return document
 
 
 @pytest.mark.parametrize(
@@ -110,6 +119,7 @@ def call(index: int, arguments: str) -> bytes:
         ),
         (sse(b"".join(call(n, "{}") for n in range(9))), "tool-call-limit"),
         (sse(call(0, "x" * 800)), "arguments-limit"),
+        (asked_for_json(sse(CHUNK % DELTA * 9)), "text-limit"),
     ],
 )
 def test_a_limit_that_is_hit_is_named_however_the_bytes_are_cut(

@@ -12,79 +12,88 @@ import re
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import check_document, check_error
 from teeline.validators.checks.http import media_type
-from teeline.validators.checks.stream import EventStream
+from teeline.validators.checks.stream import OTHER_KIND, STREAM_KINDS, EventStream
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 
 _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
-_FIELD_LINE = re.compile(rb"[ \t]*(data|event|id|retry)[ \t]*:|:", re.I)
-_ANY_FIELD_LINE = re.compile(rb"^[ \t]*(data|event|id|retry)[ \t]*:", re.I | re.M)
-_LONGEST_FIELD = 16
-"""Bytes of a line after which it is clear whether it starts with a field's name."""
+_STREAM = re.compile(rb"(data|event|id|retry)[ \t]*[:\r\n]|:", re.I)
+"""How the first line of an event stream starts, blanks before it aside."""
+_UNDECIDED = re.compile(
+    rb"(d|da|dat|data[ \t]*|e|ev|eve|even|event[ \t]*|i|id[ \t]*|r|re|ret|retr|retry[ \t]*)?\Z",
+    re.I,
+)
+_ANY_FIELD_LINE = re.compile(rb"(^|[\r\n])[ \t]*(data|event|id|retry)[ \t]*:", re.I)
 
 
 class AnswerBody:
-    """Takes the decoded body of one answer and hands it to whoever can check it."""
+    """Takes the decoded body of one answer and hands it to whoever can check it.
+
+    ``stream`` is there as soon as the body is known to be one; pieces may then be fed to it directly.
+    """
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._pieces: list[bytes] = []
         self._size = 0
-        self._stream: EventStream | None = None
+        self.stream: EventStream | None = None
         self._document = ctx.response.status >= 400
         self._ignored = ctx.operation is Operation.OTHER and not self._document
-        self._sniffed = b""
+        self._first = b""
+        self._marked = False
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the body is known to be an event stream."""
+        return self.stream is not None
 
     def feed(self, data: bytes) -> None:
-        if self._stream is not None:
-            self._stream.feed(data)
+        if self.stream is not None:
+            self.stream.feed(data)
         elif not self._ignored and data:
             self._pieces.append(data)
             self._size += len(data)
             if not self._document:
                 self._sniff(data)
-            if self._stream is None and self._size > self._ctx.limits.body:
+            if self.stream is None and self._size > self._ctx.limits.body:
                 self._ctx.partial("body-limit")
                 self._ignored = True
                 self._pieces.clear()
 
     def _sniff(self, data: bytes) -> None:
-        """Looks at the first line that is not blank until its kind is clear."""
-        self._sniffed += data[: 4 * _LONGEST_FIELD + len(data) - len(data.lstrip(_BLANK))]
-        start = self._sniffed.removeprefix(_BOM).lstrip(b"\r\n")
-        text = start.lstrip(_BLANK)
-        if not text:
-            # Blank so far: keep-alive lines before JSON. What was seen of them need not be kept.
-            self._sniffed = self._sniffed[:3] if self._sniffed.startswith(_BOM[:1]) else b""
-            return
-        if (
-            len(text) < _LONGEST_FIELD
-            and b"\n" not in text
-            and b":" not in text
-            and text[:1] not in b'{["<'
-        ):
-            return
-        if _FIELD_LINE.match(start):
-            self._to_stream()
-        else:
+        """Looks at what comes first, blanks and a byte order mark aside, until its kind is clear."""
+        if data[:1] == b"{" and not self._first:
             self._document = True
-        self._sniffed = b""
+            return
+        start = self._first + data[: self._ctx.limits.head]
+        if not self._marked:
+            if len(start) < len(_BOM) and _BOM.startswith(start):
+                self._first = start
+                return
+            self._marked = True
+            start = start.removeprefix(_BOM)
+        start = start.lstrip(_BLANK)
+        if _STREAM.match(start):
+            self._to_stream()
+        elif not _UNDECIDED.match(start) or len(start) > self._ctx.limits.head:
+            self._document = True
+        self._first = b"" if self._document else start
 
     def _to_stream(self) -> None:
-        self._stream = EventStream(self._ctx)
+        self.stream = EventStream(self._ctx)
         for piece in self._pieces:
-            self._stream.feed(piece)
+            self.stream.feed(piece)
         self._pieces.clear()
 
     def finish(self, ended: Ended) -> None:
         """The body is over."""
         if self._ignored:
             return
-        if self._stream is None and self._is_late_stream():
+        if self.stream is None and self._is_late_stream():
             self._to_stream()
-        if self._stream is not None:
-            self._stream.finish(ended)
+        if self.stream is not None:
+            self.stream.finish(ended)
         elif ended is Ended.COMPLETE:
             self._whole(b"".join(self._pieces))
         self._pieces.clear()
@@ -106,10 +115,11 @@ class AnswerBody:
         streamed = ctx.request.stream or (
             not ctx.request.known and media_type(ctx) == "text/event-stream"
         )
-        if streamed and ctx.operation is Operation.CHAT:
+        kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
+        if streamed and kind.empty:
             if not body.strip(_BLANK):
                 ctx.report.place(Unit.BODY)
-                ctx.report("chatstream.no-chunks", detail=f"{len(body)} bytes")
+                ctx.report(kind.empty, detail=f"{len(body)} bytes")
                 return
             if self._is_neither(body):
                 ctx.report.place(Unit.BODY)

@@ -8,6 +8,7 @@ from typing import Any
 from teeline.validators.checks import cross
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.shapes import CHAT_SHAPES, shape_of
+from teeline.validators.checks.structured import check_answer
 from teeline.validators.checks.tools import check_calls, check_finish, message_calls
 from teeline.validators.checks.usage import check_usage, check_zeros
 from teeline.validators.evidence import ABSENT
@@ -17,6 +18,7 @@ from teeline.validators.fields.usage import CHAT_USAGE
 from teeline.validators.fields.words import REASONING_MEMBERS
 
 DAY = 86400.0
+_NOTHING = frozenset[str]()
 _PAYLOADS = ("tool_calls", "refusal", "audio", "function_call")
 
 
@@ -35,7 +37,7 @@ def check_chat(ctx: Context, value: Any) -> None:
     made = value.get("id")
     if isinstance(made, str) and made and not made.startswith("chatcmpl-"):
         ctx.report("chat.id-prefix", "/id", made)
-    _facts(ctx, value)
+    note_answer(ctx, value)
     choices = _listed(ctx, value.get("choices"))
     read = [_Choice(ctx, choice, f"/choices/{n}") for n, choice in enumerate(choices)]
     answered = any(choice.answered for choice in read)
@@ -55,7 +57,8 @@ def note_error(ctx: Context, value: Mapping[str, Any]) -> None:
     ctx.exchange.error_type = kind if isinstance(kind, str) and 0 < len(kind) <= 64 else "error"
 
 
-def _facts(ctx: Context, value: Mapping[str, Any]) -> None:
+def note_answer(ctx: Context, value: Mapping[str, Any]) -> None:
+    """Keeps the id and the model of an answer for the exchange's facts."""
     exchange = ctx.exchange
     for name, slot in (("id", "response_id"), ("model", "response_model")):
         text = value.get(name)
@@ -65,10 +68,10 @@ def _facts(ctx: Context, value: Mapping[str, Any]) -> None:
 
 def check_created(ctx: Context, created: Any, rule: str) -> None:
     """A plausible Unix time in seconds: not a constant 0, not milliseconds, not the future."""
-    if isinstance(created, bool) or not isinstance(created, int | float):
+    if isinstance(created, bool) or not isinstance(created, (int, float)):
         return
-    if created != created or created in (float("inf"), float("-inf")):
-        return  # chat.created-type has it
+    if created - created != 0:
+        return  # no number at all, or an infinite one: chat.created-type has it
     if created < 1e9 or created > ctx.report.at + DAY:
         ctx.report(rule, "/created", created)
 
@@ -82,6 +85,8 @@ def _listed(ctx: Context, choices: Any) -> list[Any]:
 
 def _check_indexes(ctx: Context, choices: Sequence[_Choice]) -> None:
     indexes = [choice.index for choice in choices]
+    if indexes == [0]:
+        return
     if not indexes or any(i is None for i in indexes):
         return
     wanted = list(range(len(indexes)))
@@ -117,17 +122,18 @@ class _Choice:
 
     def _check(self, value: Mapping[str, Any]) -> None:
         ctx, pointer = self._ctx, self._pointer
-        skip = frozenset[str]()
+        skip = _NOTHING
         if "delta" in value and value.get("message") is None:
             ctx.report("chat.delta-instead-of-message", f"{pointer}/delta", value["delta"])
             skip = frozenset({"message"})
+        ctx.report.subject = value
         walk(CHOICE, value, pointer, ctx.report, skip)
         index = value.get("index")
         self.index = index if isinstance(index, int) and not isinstance(index, bool) else None
         finish = value.get("finish_reason")
         self.finish = finish if isinstance(finish, str) else None
         if self.finish is not None:
-            ctx.exchange.finish.append(self.finish[:32])
+            ctx.finished(self.finish)
         message = value.get("message")
         if isinstance(message, dict):
             self._message(message, f"{pointer}/message")
@@ -150,6 +156,14 @@ class _Choice:
         self._calls(message, pointer)
         if isinstance(content, str):
             self._text(content, f"{pointer}/content")
+        check_answer(
+            ctx,
+            content,
+            f"{pointer}/content",
+            finish=self.finish,
+            refused=bool(message.get("refusal")),
+            called=bool(message.get("tool_calls") or message.get("function_call")),
+        )
 
     def _calls(self, message: Mapping[str, Any], pointer: str) -> None:
         ctx = self._ctx

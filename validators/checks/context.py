@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from teeline.validators.checks.reporter import Reporter
 from teeline.validators.checks.request import UNKNOWN_REQUEST, RequestFacts
 from teeline.validators.events import ResponseHead, SchemaCheck, SchemaResult
+from teeline.validators.history import History
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange, Headers, Place
 from teeline.validators.operation import Operation
@@ -25,9 +26,13 @@ class Context:
 
     __slots__ = (
         "_given",
+        "_named",
+        "_read",
         "_tickets",
         "beta",
         "exchange",
+        "history",
+        "identified",
         "limits",
         "operation",
         "report",
@@ -36,22 +41,49 @@ class Context:
         "response",
     )
 
-    def __init__(self, exchange: Exchange, operation: Operation, limits: Limits) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        operation: Operation,
+        limits: Limits,
+        history: History | None = None,
+    ) -> None:
         self.exchange = exchange
         self.operation = operation
         self.beta = False
         self.limits = limits
+        self.history = history
+        self.identified = False  # the answer's id was compared with earlier ones
         self.report = Reporter(exchange)
         self.request: RequestFacts = UNKNOWN_REQUEST
         self.request_headers: Headers = ()
         self.response = ResponseHead(0, ())
+        self._read: Headers = ()  # the header fields that are in _named
+        self._named: dict[str, list[str]] = {}
         self._tickets: dict[int, tuple[OnSchemaResult, Place]] = {}
         self._given = 0
 
     def header(self, name: str) -> str:
         """The first value of a field of the answer, empty where there is none."""
-        values = field_values(self.response.headers, name)
+        values = self.fields(name)
         return values[0] if values else ""
+
+    def fields(self, name: str) -> Sequence[str]:
+        """All values of a field of the answer, in order; ``name`` in lower case."""
+        return self._by_name().get(name, ())
+
+    def field_names(self) -> Set[str]:
+        """The names of the answer's fields, in lower case."""
+        return self._by_name().keys()
+
+    def _by_name(self) -> Mapping[str, Sequence[str]]:
+        """The answer's fields, put in order once."""
+        headers = self.response.headers
+        if self._read is not headers:
+            self._read, self._named = headers, {}
+            for name, value in headers:
+                self._named.setdefault(name.lower(), []).append(value)
+        return self._named
 
     @property
     def body_due(self) -> bool:
@@ -67,6 +99,11 @@ class Context:
         """Something could not be inspected: the first reason stays."""
         if self.exchange.inspection == "full":
             self.exchange.inspection = f"partial ({reason})"
+
+    def finished(self, reason: str) -> None:
+        """Notes how a choice or a response ended, as many as there may be choices."""
+        if len(self.exchange.finish) < self.limits.choices:
+            self.exchange.finish.append(reason[:32])
 
     @property
     def waiting(self) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.tools import check_call_as_text
+from teeline.validators.operation import Operation
 
 _ALIASES = {
     "gpt-4-vision-preview": "gpt-4-1106-vision-preview",
@@ -30,6 +31,8 @@ def check_model(ctx: Context, model: Any, pointer: str = "/model") -> None:
         return
     if not wanted or not model or "/deployments/" in ctx.exchange.path:
         return  # Azure names deployments in the path, and they are called anything
+    if model.startswith(wanted) and "/" not in model[len(wanted) :]:
+        return  # the usual: an alias and its dated version
     if _ALIASES.get(wanted) != model and not _related(_bare(wanted), _bare(model)):
         ctx.report("cross.model-substituted", pointer, model, words=True)
 
@@ -43,27 +46,35 @@ def _related(wanted: str, got: str) -> bool:
     return wanted.startswith(got) or got.startswith(wanted)
 
 
-def check_choice_count(ctx: Context, count: int, pointer: str = "/choices") -> None:
-    if not ctx.request.known:
+def check_choice_count(
+    ctx: Context, count: int, pointer: str = "/choices", prompts: int | None = 1
+) -> None:
+    """``prompts``: each is answered n times; None where their number can't be told."""
+    if not ctx.request.known or prompts is None:
         return
-    wanted = ctx.request.choices
+    wanted = ctx.request.choices * prompts
     if count != wanted:
         rule = "cross.choices-too-many" if count > wanted else "cross.choices-too-few"
-        ctx.report(rule, pointer, detail=f"n is {wanted}, {count} came")
+        asked = f"n is {ctx.request.choices}" + (f", {prompts} prompts" if prompts > 1 else "")
+        ctx.report(rule, pointer, detail=f"{asked}, {count} came")
 
 
-def check_tokens(ctx: Context, completion: int, finish: list[str], pointer: str) -> None:
-    """Generated tokens of a chat answer against the requested limit, which holds for each choice."""
+def check_tokens(
+    ctx: Context, completion: int, finish: list[str], pointer: str, answers: int | None = None
+) -> None:
+    """Generated tokens against the requested limit, which holds for each of the ``answers``."""
     limit = ctx.request.integer("max_completion_tokens") or ctx.request.integer("max_tokens")
+    if limit is None:
+        return
     cut = finish == ["length"]
-    check_limit(ctx, limit, completion, pointer, cut=cut, times=max(ctx.request.choices, 1))
+    check_limit(ctx, limit, completion, pointer, cut=cut, times=answers or ctx.request.choices)
 
 
 def check_limit(
     ctx: Context, limit: int | None, generated: int, pointer: str, *, cut: bool, times: int = 1
 ) -> None:
     """Generated tokens against a limit that may be None; ``cut``: the answer says that it ended there."""
-    if limit is None:
+    if limit is None or limit < 1:
         return
     detail = f"limit {limit}, generated {generated}"
     if generated > limit * times:
@@ -81,15 +92,23 @@ def holds_logprobs(value: Any) -> bool:
 
 def check_logprobs(ctx: Context, *, present: bool, pointer: str) -> None:
     """Whether logprobs came as they were asked for. Call it for answers that hold text."""
-    if not ctx.request.known:
-        return
-    asked = ctx.request.flag("logprobs") is True
+    asked = _asks_logprobs(ctx)
     if asked and not present:
         ctx.report("cross.logprobs-missing", pointer)
-    elif present and not asked:
+    elif present and asked is False:
         ctx.report(
             "cross.logprobs-unrequested", pointer, detail='"logprobs" present, not asked for'
         )
+
+
+def _asks_logprobs(ctx: Context) -> bool | None:
+    """None where it can't be told. Legacy completions ask by a number, which is read in two ways at 0."""
+    if not ctx.request.known:
+        return None
+    if ctx.operation is Operation.COMPLETIONS:
+        alternatives = ctx.request.integer("logprobs")
+        return None if alternatives == 0 else alternatives is not None
+    return ctx.request.flag("logprobs") is True
 
 
 def check_top_logprobs(ctx: Context, logprobs: Mapping[str, Any], pointer: str) -> None:
@@ -129,6 +148,11 @@ class TextWatch:
         self._tail = ""
         self.replaced = False
 
+    @property
+    def searches(self) -> bool:
+        """Whether it looks for more than U+FFFD, which plain ASCII can't hold."""
+        return self._keep > 0
+
     def feed(self, text: str, pointer: str) -> None:
         if REPLACEMENT in text and not self.replaced:
             self.replaced = True
@@ -136,11 +160,11 @@ class TextWatch:
             return
         window = self._tail + text
         if any(stop in window for stop in self._stops):
-            self._ctx.report(
-                "cross.stop-sequence", pointer, detail='a "stop" string is in the text'
-            )
-        if self._markers:
-            check_call_as_text(self._ctx, window, pointer)
+            detail = 'a "stop" string is in the text'
+            self._ctx.report("cross.stop-sequence", pointer, detail=detail)
+            self._stops = ()  # once in a choice says it all
+        if self._markers and check_call_as_text(self._ctx, window, pointer):
+            self._markers = False
         self._tail = window[-self._keep :]
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from teeline.validators import evidence
 from teeline.validators.checks.chat import check_chat, note_error
+from teeline.validators.checks.completions import check_completion
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.embeddings import check_embeddings
 from teeline.validators.checks.errors import check_error_body
 from teeline.validators.checks.http import media_type
+from teeline.validators.checks.identity import check_identity
+from teeline.validators.checks.marks import note_object
+from teeline.validators.checks.models import check_models
 from teeline.validators.checks.responses import check_light, check_response
 from teeline.validators.model import Unit
 from teeline.validators.operation import Operation
@@ -36,7 +42,9 @@ def report_faults(
             ctx.partial("depth-limit")
         elif rule := rules.get(fault.kind):
             detail = f"{fault.kind.value.replace('_', ' ')} at byte {byte + fault.byte}"
-            ctx.report(rule, fault.pointer, detail=detail, byte=byte + fault.byte)
+            ctx.report(
+                rule, evidence.pointer_of(fault.pointer), detail=detail, byte=byte + fault.byte
+            )
 
 
 def check_document(ctx: Context, body: bytes) -> None:
@@ -45,7 +53,7 @@ def check_document(ctx: Context, body: bytes) -> None:
         return
     ctx.report.place(Unit.BODY)
     document = decode(body, ctx.limits.depth)
-    if _is_html(body, document):
+    if not document.ok and _is_html(body):
         ctx.report("http.html-200", detail=f"{len(body)} bytes of HTML")
         return
     report_faults(ctx, document, BODY_FAULTS)
@@ -59,31 +67,34 @@ def check_document(ctx: Context, body: bytes) -> None:
             "http.json-content-type",
             detail=f"content-type {kind[:64]!r}" if kind else "no content-type",
         )
-    _check_value(ctx, document.value)
+    note_object(ctx.exchange, document.value)
+    DOCUMENT_CHECKS.get(ctx.operation, _note_errors)(ctx, document.value)
+    check_identity(ctx, document.value)
 
 
-def _check_value(ctx: Context, value: Any) -> None:
-    match ctx.operation:
-        case Operation.CHAT:
-            check_chat(ctx, value)
-        case Operation.RESPONSES:
-            check_response(ctx, value)
-        case Operation.RESPONSES_LIGHT:
-            check_light(ctx, value)
-        case _:
-            if isinstance(value, dict) and value.get("error"):
-                note_error(ctx, value)
+DOCUMENT_CHECKS: Mapping[Operation, Callable[[Context, Any], None]] = {
+    Operation.CHAT: check_chat,
+    Operation.COMPLETIONS: check_completion,
+    Operation.EMBEDDINGS: check_embeddings,
+    Operation.MODELS: check_models,
+    Operation.RESPONSES: check_response,
+    Operation.RESPONSES_LIGHT: check_light,
+}
+"""Who checks the document of an operation's answer; of others only an error is looked for."""
+
+
+def _note_errors(ctx: Context, value: Any) -> None:
+    if isinstance(value, dict) and value.get("error"):
+        note_error(ctx, value)
 
 
 def _is_json(kind: str) -> bool:
     return kind == "application/json" or kind.endswith("+json")
 
 
-def _is_html(body: bytes, document: Document) -> bool:
+def _is_html(body: bytes) -> bool:
     start = body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    return not document.ok and start.startswith(
-        (b"<!doctype html", b"<html", b"<head", b"<body", b"<!--", b"<?xml")
-    )
+    return start.startswith((b"<!doctype html", b"<html", b"<head", b"<body", b"<!--", b"<?xml"))
 
 
 def check_error(ctx: Context, body: bytes) -> None:

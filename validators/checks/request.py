@@ -53,6 +53,18 @@ class RequestFacts:
         """How many choices were asked for."""
         return max(self.integer("n") or 1, 1)
 
+    def inputs(self, name: str) -> int | None:
+        """How many inputs a member holds: texts, or lists of tokens; None where it can't be told.
+
+        A list of integers is one input in tokens.
+        """
+        value = self.document.get(name)
+        if isinstance(value, str):
+            return 1
+        if not isinstance(value, list) or not value:
+            return None
+        return 1 if set(map(type, value)) == {int} else len(value)
+
     @property
     def continues(self) -> bool:
         """Whether there is more to the request than it shows: earlier turns, or a stored prompt."""
@@ -94,6 +106,8 @@ class RequestFacts:
 
 
 UNKNOWN_REQUEST = RequestFacts()
+_STREAMED = frozenset({Operation.CHAT, Operation.RESPONSES, Operation.COMPLETIONS})
+"""Elsewhere a member ``stream`` means nothing, and the answer is one document."""
 
 
 def facts_of(document: Any, operation: Operation) -> RequestFacts:
@@ -107,7 +121,7 @@ def facts_of(document: Any, operation: Operation) -> RequestFacts:
     return RequestFacts(
         known=True,
         document=document,
-        stream=document.get("stream") is True,
+        stream=operation in _STREAMED and document.get("stream") is True,
         tools={tool.name: tool for tool in map(_tool, flat) if tool is not None},
         tools_sent=bool(listed),
         offered=flat,

@@ -152,12 +152,12 @@ class StreamedItem:
             )
             return
         match row.act:
+            case Act.DELTA | Act.FINAL:
+                self._text(row, value)
             case Act.PART_ADDED | Act.PART_DONE:
                 self._part(value, added=row.act is Act.PART_ADDED)
             case Act.SUMMARY_ADDED | Act.SUMMARY_DONE:
                 self._summary_part(value, added=row.act is Act.SUMMARY_ADDED)
-            case Act.DELTA | Act.FINAL:
-                self._text(row, value)
             case Act.PHASE:
                 self._next_phase(row, value)
 
@@ -227,6 +227,16 @@ class StreamedItem:
             joined.add(delta)
         else:
             joined.broken = True
+
+    def open_text(self, row: EventRow, value: Mapping[str, Any]) -> Joined | None:
+        """The text that a delta event, taken without a finding, has carried on, if another delta may."""
+        if row.kind == "summary":
+            part = self._summaries.get(value["summary_index"])
+        elif row.kind in PART_MEMBERS:
+            part = self._parts.get(value["content_index"])
+        else:
+            return self._texts.get(row.kind)
+        return part.joined if part is not None else None
 
     def _joined(self, row: EventRow, value: Mapping[str, Any]) -> Joined | None:
         """The text that a delta or final event belongs to; its part is opened where it should be."""

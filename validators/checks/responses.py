@@ -20,6 +20,7 @@ from teeline.validators.checks.items import (
     message_parts,
 )
 from teeline.validators.checks.shapes import RESPONSE_SHAPES, shape_of
+from teeline.validators.checks.structured import check_response_format
 from teeline.validators.checks.tools import Call, against_request
 from teeline.validators.checks.usage import check_usage, check_zeros
 from teeline.validators.fields.items import CALLS
@@ -126,7 +127,7 @@ def _facts(ctx: Context, value: Mapping[str, Any]) -> None:
             setattr(exchange, slot, text[:256])
     status, error = value.get("status"), value.get("error")
     if isinstance(status, str):
-        exchange.finish.append(status[:32])
+        ctx.finished(status)
     if status == "failed":
         code = error.get("code") if isinstance(error, dict) else None
         exchange.error_type = code[:64] if isinstance(code, str) and code else "error"
@@ -149,6 +150,7 @@ def _outcome(ctx: Context, value: Mapping[str, Any], pointer: str, streamed: int
         _unfinished(ctx, items, pointer)
         _demanded(ctx, items, pointer)
     against_request(ctx, calls)
+    check_response_format(ctx, value, pointer)
     _texts(ctx, value, items, pointer)
     _usage(ctx, value, pointer, answered=bool(items or streamed))
 

@@ -87,6 +87,28 @@ CHAT_SHAPES: tuple[tuple[str, Test], ...] = (
 )
 
 
+def _is_chat(value: Mapping[str, Any]) -> bool:
+    choices = value.get("choices")
+    return (
+        isinstance(choices, list)
+        and bool(choices)
+        and all(
+            isinstance(c, dict) and ("message" in c or "delta" in c) and "text" not in c
+            for c in choices
+        )
+    )
+
+
+COMPLETION_SHAPES: tuple[tuple[str, Test], ...] = (
+    ("completions.foreign-shape", _is_response),
+    ("completions.foreign-shape", _is_anthropic),
+    ("completions.foreign-shape", _is_gemini),
+    ("completions.foreign-shape", _is_wrapped),
+    ("completions.chat-shape", _is_chat),
+    ("completions.error-in-200", is_error),
+)
+
+
 def _is_response_event(value: Mapping[str, Any]) -> bool:
     kind = value.get("type")
     return isinstance(kind, str) and kind.startswith("response.") and "choices" not in value
@@ -118,7 +140,7 @@ def _no_output(value: Mapping[str, Any]) -> bool:
     return value.get("output") is None
 
 
-def _is_chat(value: Mapping[str, Any]) -> bool:
+def _is_chat_answer(value: Mapping[str, Any]) -> bool:
     chat = value.get("choices") is not None or value.get("object") == "chat.completion"
     return chat and _no_output(value)
 
@@ -138,12 +160,23 @@ def _is_bare_error(value: Mapping[str, Any]) -> bool:
 
 
 RESPONSE_SHAPES: tuple[tuple[str, Test], ...] = (
-    ("responses.chat-shape", _is_chat),
+    ("responses.chat-shape", _is_chat_answer),
     ("responses.anthropic-shape", _is_anthropic_answer),
     ("responses.error-in-200", _is_bare_error),
 )
 
 
+COMPLETION_CHUNK_SHAPES: tuple[tuple[str, Test], ...] = (
+    ("completions.foreign-shape", _is_response_event),
+    ("completions.foreign-shape", _is_anthropic_event),
+    ("completions.ping-event", _is_ping),
+    ("completions.chat-shape", _is_chat),
+)
+
+
 def shape_of(value: Mapping[str, Any], shapes: tuple[tuple[str, Test], ...]) -> str:
     """The rule of the first shape that fits; empty for none."""
-    return next((rule for rule, fits in shapes if fits(value)), "")
+    for rule, fits in shapes:
+        if fits(value):
+            return rule
+    return ""

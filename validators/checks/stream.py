@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from teeline.validators.checks.chatstream import ChatStream
+from teeline.validators.checks.completionstream import CompletionStream
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import report_faults
 from teeline.validators.checks.http import media_type
+from teeline.validators.checks.identity import check_identity
+from teeline.validators.checks.marks import FIRST_OBJECTS, note_object
 from teeline.validators.checks.respstream import ResponsesStream
+from teeline.validators.fast import FastPath, OpenText
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFaultKind, decode
 from teeline.validators.wire.sse import Event, Note, NoteKind, SseReader, Tail
 
 DONE = b"[DONE]"
-_MAX_VALUES = 256
-"""JSON values taken out of one event; more in one event say nothing new."""
+_MAX_VALUES = 4
+"""JSON values taken out of one event: each costs a look at all that is left of it."""
 
 NOTE_RULES: Mapping[NoteKind, str] = {
     NoteKind.BOM: "sse.bom",
@@ -58,6 +62,8 @@ class EventProtocol(Protocol):
 
     def close(self, *, cut: bool) -> None: ...
 
+    def open_text(self, value: Mapping[str, Any]) -> OpenText | None: ...
+
 
 class OtherStream:
     """Events of an operation without order rules: each is JSON, and that is all."""
@@ -77,11 +83,37 @@ class OtherStream:
     def close(self, *, cut: bool) -> None:
         """No rule about the end."""
 
+    def open_text(self, value: Mapping[str, Any]) -> OpenText | None:
+        """Nothing is known of its texts."""
+        return None
 
-_PROTOCOLS: Mapping[Operation, Callable[[Context], EventProtocol]] = {
-    Operation.CHAT: ChatStream,
-    Operation.RESPONSES: ResponsesStream,
+
+class StreamKind(NamedTuple):
+    """How an operation streams. ``done_malformed`` is empty where ``[DONE]`` is no part of it."""
+
+    protocol: Callable[[Context], EventProtocol]
+    empty: str = ""
+    """The rule of a body without any event."""
+    done_malformed: str = ""
+    done_suffix: str = ""
+
+
+STREAM_KINDS: Mapping[Operation, StreamKind] = {
+    Operation.CHAT: StreamKind(
+        ChatStream,
+        empty="chatstream.no-chunks",
+        done_malformed="chatstream.done-malformed",
+        done_suffix="chatstream.done-suffix",
+    ),
+    Operation.COMPLETIONS: StreamKind(
+        CompletionStream,
+        empty="completions.no-chunks",
+        done_malformed="completions.done-malformed",
+        done_suffix="completions.done-suffix",
+    ),
+    Operation.RESPONSES: StreamKind(ResponsesStream, empty="respstream.terminal-missing"),
 }
+OTHER_KIND = StreamKind(OtherStream)
 
 
 class EventStream:
@@ -90,9 +122,12 @@ class EventStream:
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._reader = SseReader(ctx.limits)
-        self._chat = ctx.operation is Operation.CHAT
-        self._protocol = _PROTOCOLS.get(ctx.operation, OtherStream)(ctx)
+        self._kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
+        self._protocol = self._kind.protocol(ctx)
         self._events = 0
+        self._fast = FastPath(min(ctx.limits.line, ctx.limits.event))
+        self._value: Any = None  # of the event that is being looked at
+        self._last: Any = None  # of the last event that had one
         self._head()
 
     def _head(self) -> None:
@@ -113,10 +148,40 @@ class EventStream:
             )
 
     def feed(self, data: bytes) -> None:
-        for event in self._reader.feed(data):
+        at, size, fast, reader = 0, len(data), self._fast, self._reader
+        while at < size and not reader.limit:
+            if fast.armed and reader.between:
+                start = at
+                at, self._events = fast.run(
+                    data, start, reader.offset - start, self._events, self._ctx.report
+                )
+                if at > start:
+                    reader.skip(at - start)
+                    self._ctx.exchange.events = self._events
+                    continue
+            end = data.find(b"\n\n", at)
+            block = data[at : end + 2] if end >= 0 else data[at:]
+            at += len(block)
+            self._block(block)
+        if reader.limit:
+            self._ctx.partial(reader.limit)
+
+    def _block(self, block: bytes) -> None:
+        """The full check of the bytes up to the end of a block, or of a read that has none."""
+        report, reader, fast = self._ctx.report, self._reader, self._fast
+        whole = reader.between
+        events = reader.feed(block)
+        whole = whole and reader.between and len(events) == 1
+        for event in events:
+            before, self._value = report.breaches, None
             self._event(event)
-        if self._reader.limit:
-            self._ctx.partial(self._reader.limit)
+            text = None
+            if report.breaches == before and fast.useful and isinstance(self._value, dict):
+                text = self._protocol.open_text(self._value)
+            if text is None:
+                fast.disarm()
+            elif whole:
+                fast.arm(block, event.data[0] if event.data else b"", self._value, text)
 
     # -- one event ------------------------------------------------------------------------------------
 
@@ -157,7 +222,7 @@ class EventStream:
 
     def _data(self, data: bytes, event: Event) -> None:
         report = self._ctx.report
-        if self._chat and self._is_done(data):
+        if self._is_done(data):
             return
         if data.startswith(DONE):
             self._protocol.done()
@@ -170,11 +235,11 @@ class EventStream:
         if not data:
             report("sse.empty-data", detail="data field without a value")
             return
-        self._document(data, event.name, event.byte)
+        self._document(data, event.name, event.value)
 
     def _is_done(self, data: bytes) -> bool:
         """Whether the data is ``[DONE]`` or meant to be; reports the spelling."""
-        spelling = _spelling(data)
+        spelling = _spelling(data, self._kind)
         if spelling is None:
             return False
         if spelling:
@@ -183,27 +248,29 @@ class EventStream:
         return True
 
     def _document(self, data: bytes, name: str, byte: int) -> None:
-        """Decodes the data of one event; more than one value in it is taken apart."""
+        """Decodes the data of one event, which starts at ``byte``; several values are taken apart."""
         ctx = self._ctx
-        values = 0
-        while data and values < _MAX_VALUES:
+        for turn in range(_MAX_VALUES):
             document = decode(data, ctx.limits.depth)
-            values += 1
             if not document.ok:
-                if values == 1:
+                if turn == 0:
                     self._unreadable(document, byte)
                 return
             report_faults(ctx, document, EVENT_FAULTS, byte)
+            self._value = self._last = document.value
+            if self._events <= FIRST_OBJECTS:
+                note_object(ctx.exchange, document.value)
             self._protocol.event(document.value, name)
+            check_identity(ctx, document.value)
             rest = next((f for f in document.faults if f.kind is JsonFaultKind.TRAILING), None)
             if rest is None:
                 return
-            self._trailing(data[rest.byte :], values, byte)
-            data = data[rest.byte :]
+            data, byte = data[rest.byte :], byte + rest.byte
+            if turn == 0:
+                self._trailing(data, byte)
+        self._protocol.unreadable()
 
-    def _trailing(self, rest: bytes, values: int, byte: int) -> None:
-        if values > 1:
-            return
+    def _trailing(self, rest: bytes, byte: int) -> None:
         another = decode(rest, self._ctx.limits.depth).ok
         rule = "sse.several-json-values" if another else "sse.data-invalid-json"
         self._ctx.report(rule, detail=f"{len(rest)} bytes behind the first JSON value", byte=byte)
@@ -219,8 +286,15 @@ class EventStream:
     # -- the end ----------------------------------------------------------------------------------------
 
     def finish(self, ended: Ended) -> None:
-        """The body is over. A client that left, or a limit, takes the rules about the end away (P2)."""
-        if ended not in (Ended.COMPLETE, Ended.UPSTREAM_ABORTED) or self._reader.limit:
+        """The body is over. A client that left, or a limit, takes the rules about the end away (P2).
+
+        Not so once the end marker has come: clients close on reading it, and the answer is whole.
+        """
+        note_object(self._ctx.exchange, self._last)  # vLLM's fingerprint stands in its last chunk
+        if self._reader.limit:
+            return
+        whole = self._protocol.ended and ended is not Ended.UPSTREAM_ABORTED
+        if not whole and ended not in (Ended.COMPLETE, Ended.UPSTREAM_ABORTED):
             return
         cut = ended is Ended.UPSTREAM_ABORTED
         end = self._reader.offset
@@ -246,8 +320,8 @@ class EventStream:
                 report("sse.eof-mid-event", detail="the body ends inside a line")
             return broken
         data = b"\n".join(tail.data)
-        event = Event(tail.byte, tail.data, tail.name, (), True, False)
-        if self._chat and _spelling(data) == "":
+        event = Event(tail.byte, tail.data, tail.name, (), True, False, tail.value)
+        if _spelling(data, self._kind) == "":
             self._is_done(data)
             if not cut:
                 report("sse.done-unterminated", detail="no blank line behind [DONE]")
@@ -271,14 +345,16 @@ class EventStream:
 _DONE_LIKE = re.compile(rb'\s*"?\[done\]"?\s*\Z|\s*\{\s*"done"\s*:\s*true\s*\}\s*\Z', re.I)
 
 
-def _spelling(data: bytes) -> str | None:
+def _spelling(data: bytes, kind: StreamKind) -> str | None:
     """None: not a terminator; empty: the right one; else the rule that its spelling breaks."""
+    if not kind.done_malformed:
+        return None
     if data == DONE:
         return ""
     if data.startswith(DONE):
-        return "chatstream.done-suffix"
+        return kind.done_suffix
     if len(data) <= 32 and _DONE_LIKE.match(data):
-        return "chatstream.done-malformed"
+        return kind.done_malformed
     return None
 
 

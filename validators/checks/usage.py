@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.estimate import check_prompt_tokens
 from teeline.validators.fields.usage import (
     COMPLETION_COUNTERS,
+    EMBEDDINGS_KEYS,
     MODALITIES,
     PROMPT_COUNTERS,
     UsageTable,
@@ -19,13 +21,15 @@ def check_usage(ctx: Context, usage: Any, table: UsageTable, pointer: str) -> di
     if not isinstance(usage, dict):
         ctx.report("usage.not-object", pointer, usage)
         return None
-    if any(name in usage for name in table.foreign) and not any(
-        usage.get(name) is not None for name in (table.prompt, table.completion)
+    if (
+        usage.get(table.prompt) is None
+        and usage.get(table.completion) is None
+        and any(name in usage for name in table.foreign)
     ):
         ctx.report("usage.foreign-keys", pointer, usage)
         return None
-    _extras(ctx, usage, table, pointer)
-    counts = _counts(ctx, usage, table, pointer)
+    _extras(ctx, usage, table.known, pointer)
+    counts = _counts(ctx, usage, table.keys, pointer)
     details = _Details(ctx, usage, table, pointer)
     if counts is not None:
         _sum(ctx, counts, table, pointer)
@@ -34,21 +38,47 @@ def check_usage(ctx: Context, usage: Any, table: UsageTable, pointer: str) -> di
     return counts
 
 
-def _extras(ctx: Context, usage: Mapping[str, Any], table: UsageTable, pointer: str) -> None:
-    known = {*table.keys, table.prompt_details, table.completion_details}
+def check_embeddings_usage(ctx: Context, usage: Any, pointer: str) -> None:
+    """Checks the usage object of an embeddings answer, which has no completion."""
+    if not isinstance(usage, dict):
+        ctx.report("usage.not-object", pointer, usage)
+        return
+    _extras(ctx, usage, frozenset(EMBEDDINGS_KEYS), pointer)
+    counts = _counts(ctx, usage, EMBEDDINGS_KEYS, pointer)
+    if counts is None:
+        return
+    ctx.exchange.usage = counts
+    prompt, total = (counts[name] for name in EMBEDDINGS_KEYS)
+    if prompt != total:
+        detail = f'"prompt_tokens": {prompt}, "total_tokens": {total}'
+        ctx.report("usage.embeddings-total-differs", f"{pointer}/total_tokens", detail=detail)
+    if prompt == 0 and _holds_text(ctx.request.document.get("input")):
+        ctx.report("usage.prompt-zero", f"{pointer}/prompt_tokens", 0)
+
+
+def _holds_text(value: Any) -> bool:
+    """Whether an input is more than empty strings and empty lists."""
+    return any(map(bool, value)) if isinstance(value, list) else bool(value)
+
+
+def _extras(ctx: Context, usage: Mapping[str, Any], known: Set[str], pointer: str) -> None:
+    if usage.keys() <= known:
+        return
     extra = [name for name in usage if name not in known]
     if extra:
         ctx.report("usage.vendor-fields", pointer, {name: usage[name] for name in extra[:6]})
 
 
 def _counts(
-    ctx: Context, usage: Mapping[str, Any], table: UsageTable, pointer: str
+    ctx: Context, usage: Mapping[str, Any], names: Sequence[str], pointer: str
 ) -> dict[str, int] | None:
-    """The three counters; None unless each is a non-negative integer."""
+    """The counters of these names; None unless each is a non-negative integer."""
     counts: dict[str, int] = {}
-    for name in table.keys:
+    for name in names:
         value = usage.get(name)
-        if value is None:
+        if type(value) is int and value >= 0:
+            counts[name] = value
+        elif value is None:
             ctx.report("usage.keys-missing", f"{pointer}/{name}", value)
         elif (count := _integer(value)) is None:
             ctx.report("usage.not-integer", f"{pointer}/{name}", value)
@@ -56,7 +86,7 @@ def _counts(
             ctx.report("usage.negative", f"{pointer}/{name}", value)
         else:
             counts[name] = count
-    return counts if len(counts) == 3 else None
+    return counts if len(counts) == len(names) else None
 
 
 def _integer(value: Any) -> int | None:
@@ -109,12 +139,13 @@ class _Details:
             return {}
         if self._table.counters_required:
             self._required(value, needed, pointer)
-        read = {
-            c: n
-            for c in counters
-            if (n := self._counter(value.get(c), f"{pointer}/{c}")) is not None
-        }
-        self.counters |= {f"{name}.{c}": n for c, n in read.items()}
+        read: dict[str, int] = {}
+        for counter in counters:
+            count = value.get(counter)
+            if type(count) is not int or count < 0:
+                count = self._counter(count, f"{pointer}/{counter}")
+            if count is not None:
+                read[counter] = self.counters[f"{name}.{counter}"] = count
         return read
 
     def _required(self, value: Mapping[str, Any], needed: str, pointer: str) -> None:
@@ -137,7 +168,9 @@ class _Details:
         return count
 
     def compare(self, counts: Mapping[str, int]) -> None:
-        """Parts must not exceed the whole they are parts of."""
+        """Parts must not exceed the whole they are parts of; nothing is part of anything."""
+        if not any(self.counters.values()):
+            return
         table = self._table
         prompt, completion = counts[table.prompt], counts[table.completion]
         predicted = sum(
@@ -183,7 +216,7 @@ def _modalities(details: Mapping[str, int]) -> int:
 def check_zeros(
     ctx: Context, counts: Mapping[str, int], table: UsageTable, pointer: str, *, answered: bool
 ) -> None:
-    """Counters that are zero although there was input or output.
+    """Counters against what went in and out: zero, or a prompt of another size than was sent.
 
     ``answered``: the answer holds text or calls. Official Responses usage is all zeros at times.
     """
@@ -194,6 +227,7 @@ def check_zeros(
     cached = ctx.exchange.usage.get(f"{table.prompt_details}.cached_tokens", 0)
     if counts[table.prompt] == 0 and not cached and _has_input(ctx):
         ctx.report("usage.prompt-zero", f"{pointer}/{table.prompt}", 0)
+    check_prompt_tokens(ctx, counts[table.prompt], f"{pointer}/{table.prompt}")
 
 
 def _has_input(ctx: Context) -> bool:

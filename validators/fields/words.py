@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
+COMPLETION_FINISH_REASONS = frozenset({"stop", "length", "content_filter"})
+"""Legacy completions call no tools."""
 FOREIGN_FINISH_REASONS = frozenset(
     {
         # Anthropic's Messages API

@@ -1,0 +1,87 @@
+"""The cost of the checks alone: an inspector fed from memory, beside a JSON parser on the same bytes.
+
+What belongs here: what one exchange costs the inspector. What doesn't: sockets, sinks, policy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import orjson
+
+from bench.traffic import CHUNKS, FIELDS, answer, events, request
+from teeline.validators.events import Closed, RequestHead, ResponseHead
+from teeline.validators.inspector import Inspector
+from teeline.validators.model import Ended, Exchange
+
+_AT = 1_760_000_000.0
+_REQUEST_HEAD = RequestHead(
+    "POST",
+    "/v1/chat/completions",
+    (("Host", "bench"), ("Content-Type", "application/json"), ("Authorization", "Bearer bench")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """``micros`` of CPU for one ``unit`` of ``what``, the least of all repeats."""
+
+    what: str
+    unit: str
+    micros: float
+
+
+def inspected(pieces: Iterable[bytes], body: bytes, content_type: str) -> Exchange:
+    """A whole exchange; RuntimeError where it is not found clean, for then another is measured."""
+    exchange = Exchange()
+    inspector = Inspector(exchange)
+    inspector.request_head(_REQUEST_HEAD, _AT)
+    inspector.request_body(body, _AT)
+    inspector.request_end(_AT)
+    inspector.response_head(ResponseHead(200, (("Content-Type", content_type), *FIELDS)), _AT)
+    for piece in pieces:
+        inspector.response_body(piece, _AT)
+    closed = inspector.end(Ended.COMPLETE, _AT)
+    if not isinstance(closed[-1], Closed) or exchange.inspection != "full":
+        raise RuntimeError(f"the exchange was not inspected in full: {exchange.inspection}")
+    if exchange.violations:
+        raise RuntimeError(f"not clean: {[v.rule.id for v in exchange.violations]}")
+    return exchange
+
+
+def costs(repeats: int, loops: int) -> list[Cost]:
+    """Each figure is the best of ``repeats`` runs of ``loops`` exchanges."""
+    stream, document = events(), answer()
+    asked = request(stream=True).partition(b"\r\n\r\n")[2]
+    asked_json = request().partition(b"\r\n\r\n")[2]
+    data = [event[len(b"data: ") : -2] for event in stream[:-1]]
+    joined = [b"".join(stream)]
+    sse, json_type = "text/event-stream; charset=utf-8", "application/json"
+
+    def best(what: str, unit: str, units: int, work: Callable[[], object]) -> Cost:
+        work()
+        least = min(_timed(work, loops) for _ in range(repeats))
+        return Cost(what, unit, least / loops / units * 1e6)
+
+    return [
+        best("stream, an event a read", "chunk", CHUNKS, lambda: inspected(stream, asked, sse)),
+        best("stream, in one read", "chunk", CHUNKS, lambda: inspected(joined, asked, sse)),
+        best("orjson.loads of its chunks", "chunk", CHUNKS, lambda: [*map(orjson.loads, data)]),
+        best("JSON answer", "answer", 1, lambda: inspected((document,), asked_json, json_type)),
+        best("orjson.loads of it", "answer", 1, lambda: orjson.loads(document)),
+        best("orjson.loads of its request", "answer", 1, lambda: orjson.loads(asked_json)),
+    ]
+
+
+def _timed(work: Callable[[], object], loops: int) -> float:
+    start = time.process_time()
+    for _ in range(loops):
+        work()
+    return time.process_time() - start
+
+
+def table(found: Iterable[Cost]) -> list[str]:
+    """A line a figure."""
+    return [f"  {cost.what:<30}{cost.micros:>10.2f} µs per {cost.unit}" for cost in found]

@@ -1,0 +1,59 @@
+"""What is measured: one row a target. A new yardstick is a program that prints its port, and a row.
+
+What belongs here: names and commands. What doesn't: how they are measured (run.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.process import python
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a target finds around it: the mock's URL, the collector's, a folder of its own."""
+
+    upstream: str
+    collector: str
+    folder: Path
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """Settings of ``teeline full``; batches go out soon enough to fall into their sample."""
+        return {
+            "TEELINE_BENCH_AUDIT": str(self.folder),
+            "OTEL_EXPORTER_OTLP_ENDPOINT": self.collector,
+            "OTEL_BSP_SCHEDULE_DELAY": "300",
+            "OTEL_BLRP_SCHEDULE_DELAY": "300",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """``command`` None: no proxy at all, the client speaks to the mock."""
+
+    name: str
+    about: str
+    command: Callable[[Around], list[str]] | None
+
+
+def _teeline(mode: str) -> Callable[[Around], list[str]]:
+    return lambda around: python("bench.teeline_proxy", mode, around.upstream)
+
+
+TARGETS = (
+    Target("direct", "client and mock without a proxy", None),
+    Target("bare", "teeline that forwards and inspects nothing", _teeline("bare")),
+    Target("inspect", "teeline with inspection, no sinks", _teeline("inspect")),
+    Target("full", "teeline with inspection, audit log and OTLP", _teeline("full")),
+    Target(
+        "aiohttp",
+        "bare aiohttp: web.Server and ClientSession",
+        lambda around: python("bench.aiohttp_proxy", around.upstream),
+    ),
+)
+BASE = "bare"
+"""The target that the others are divided by."""
