@@ -7,6 +7,7 @@ What belongs here: connecting, the upstream side's protocol, and every failure t
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import ssl
 from typing import Protocol, cast
@@ -79,6 +80,8 @@ class Upstream:
         self.prefix = config.prefix.encode("ascii")
         self._tls = tls.towards_upstream(config.tls) if config.url.scheme == "https" else None
         self._server_name = config.tls.server_name if config.tls is not None else None
+        # An address has nothing to race against, and the race takes four tasks.
+        self._stagger = None if _is_address(config.url.host) else _HAPPY_EYEBALLS
         self._proxy = outbound.proxy_of(config, os.environ)
 
     async def connect(self, owner: Owner) -> UpstreamConnection:
@@ -109,9 +112,17 @@ class Upstream:
             url.port,
             ssl=self._tls,
             server_hostname=name,
-            happy_eyeballs_delay=_HAPPY_EYEBALLS,
+            happy_eyeballs_delay=self._stagger,
         )
         return connection
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class UpstreamConnection(asyncio.BufferedProtocol):
