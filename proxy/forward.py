@@ -18,6 +18,12 @@ from teeline.proxy.tunnel import Tunnel
 from teeline.proxy.upstream import Upstream
 from teeline.validators import events
 
+Route = tuple[Upstream, bytes]
+"""An upstream, and the target there."""
+
+_ROUTES = 1024
+"""Targets whose routes are remembered."""
+
 
 class Forwarder:
     """Takes the requests of one listening address.
@@ -41,25 +47,54 @@ class Forwarder:
         self._observers = observers
         self._open_limit = open_limit
         self._head_limit = head_limit
-        self._routes = sorted(upstreams, key=lambda upstream: -len(upstream.prefix))
+        self._upstreams = sorted(upstreams, key=lambda upstream: -len(upstream.prefix))
+        self._routes: dict[bytes, Route] = {}
 
     def begin(self, client: ClientConnection, request: RequestHead, rest: bytes) -> bytes:
         """Starts the exchange of a request; ``rest`` is what stands behind its head."""
         self.requests += 1
-        route = self._route(request)
-        tee = self._observers.open(
-            "" if isinstance(route, answers.Answer) else route.name, client.host, request.trace
-        )
-        if isinstance(route, answers.Answer):
-            tee.request_head(_for_inspector(request), tee.now())
-            client.transport.write(route.encode(body=request.method != b"HEAD"))
-            client.close(linger=request.body() is not None)
-            tee.end(route.ended)
+        route = self._routes.get(request.target) or self._route(request.target)
+        refused = self._refused(request)
+        if refused is not None or route is None:
+            self._refuse(client, request, refused or answers.NO_ROUTE)
             return b""
-        transfer = Transfer(self, route, client, request, tee, self._head_limit)
+        upstream, target = route
+        tee = self._observers.open(upstream.name, client.host, request.trace)
+        transfer = Transfer(self, upstream, target, client, request, tee, self._head_limit)
         self.active.add(transfer)
         client.exchange = transfer
         return transfer.start(rest)
+
+    def _refused(self, request: RequestHead) -> answers.Answer | None:
+        if self.stopping:
+            return answers.SHUTTING_DOWN
+        if request.method == b"CONNECT":
+            return answers.BAD_TARGET
+        if self._open_limit is not None and len(self.active) >= self._open_limit:
+            return answers.OVERLOADED
+        return None
+
+    def _refuse(
+        self, client: ClientConnection, request: RequestHead, answer: answers.Answer
+    ) -> None:
+        tee = self._observers.open("", client.host, request.trace)
+        method, target = str(request.method, "latin-1"), str(request.target, "latin-1")
+        tee.request_head(events.RequestHead(method, target, request.headers), tee.now())
+        client.transport.write(answer.encode(body=request.method != b"HEAD"))
+        client.close(linger=request.body() is not None)
+        tee.end(answer.ended)
+
+    def _route(self, target: bytes) -> Route | None:
+        """Where a target leads, None where nowhere. Usual ones are remembered: there are few."""
+        path = head.origin_form(target)
+        for upstream in self._upstreams:
+            if not upstream.prefix or head.begins_with(path, upstream.prefix):
+                route = upstream, head.upstream_target(target, upstream.prefix, upstream.base)
+                # A query may hold a key, and differs each time.
+                if b"?" not in target and len(target) <= 128 and len(self._routes) < _ROUTES:
+                    self._routes[target] = route
+                return route
+        return None
 
     def over(self, transfer: Transfer) -> None:
         self.active.discard(transfer)
@@ -69,24 +104,3 @@ class Forwarder:
 
     def tunnel_over(self, tunnel: Tunnel) -> None:
         self.active.discard(tunnel)
-
-    def _route(self, request: RequestHead) -> Upstream | answers.Answer:
-        if self.stopping:
-            return answers.SHUTTING_DOWN
-        if request.method == b"CONNECT":
-            return answers.BAD_TARGET
-        if self._open_limit is not None and len(self.active) >= self._open_limit:
-            return answers.OVERLOADED
-        path = head.origin_form(request.target)
-        for upstream in self._routes:
-            if not upstream.prefix or head.begins_with(path, upstream.prefix):
-                return upstream
-        return answers.NO_ROUTE
-
-
-def _for_inspector(request: RequestHead) -> events.RequestHead:
-    return events.RequestHead(
-        str(request.method, "latin-1"),
-        str(request.target, "latin-1"),
-        request.headers,
-    )

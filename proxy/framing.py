@@ -53,7 +53,8 @@ class LengthBody(Body):
     __slots__ = ("_left",)
 
     def __init__(self, length: int) -> None:
-        super().__init__()
+        self.broken = False
+        self.payload = b""
         self._left = length
         self.done = length == 0
 

@@ -85,7 +85,8 @@ class Head:
 
     ``lines`` are the field lines as they came, ``fields`` what a parser took them for, in the same
     order; ``headers`` are these as an inspector takes them: bytes above ASCII as latin-1.
-    ``length`` is that of Content-Length. ``options`` are those of Connection, in lower case.
+    ``length`` is that of Content-Length. ``options`` are those of Connection, in lower case;
+    ``persistent``: the connection goes on behind this message, as far as its sender goes.
     ``upgrade``: it asks for, or tells of, a WebSocket. Raises FieldsError.
     """
 
@@ -93,11 +94,13 @@ class Head:
         "_special",
         "chunked",
         "fields",
+        "has_host",
         "headers",
         "http10",
         "length",
         "lines",
         "options",
+        "persistent",
         "trace",
         "upgrade",
     )
@@ -111,6 +114,8 @@ class Head:
         self.length: int | None = None
         self.chunked = False
         self.options: frozenset[bytes] = _NO_OPTIONS
+        self.persistent = not http10
+        self.has_host = False
         self.upgrade = False
         self.trace: Fields = ()
         self._special: list[tuple[int, int]] = []
@@ -134,8 +139,10 @@ class Head:
             self.trace = (*self.trace, self.fields[index])
         else:
             self._special.append((index, kind))
-            if kind == _CONNECTION:
-                self.options |= {option.strip(b" \t") for option in value.lower().split(b",")}
+            if kind == _HOST:
+                self.has_host = True
+            elif kind == _CONNECTION:
+                self._note_options(value)
             elif kind == _UPGRADE:
                 self.upgrade = value.lower() == b"websocket"
 
@@ -150,12 +157,10 @@ class Head:
             raise FieldsError("Transfer-Encoding")
         self.chunked = True
 
-    @property
-    def persistent(self) -> bool:
-        """Whether the connection goes on behind this message, as far as its sender goes."""
-        if self.http10:
-            return b"keep-alive" in self.options and b"close" not in self.options
-        return b"close" not in self.options
+    def _note_options(self, value: bytes) -> None:
+        self.options |= {option.strip(b" \t") for option in value.lower().split(b",")}
+        keeps = not self.http10 or b"keep-alive" in self.options
+        self.persistent = keeps and b"close" not in self.options
 
     @property
     def switches(self) -> bool:
@@ -178,10 +183,6 @@ class Head:
         if listed:
             lines = [line for line in lines if line.partition(b":")[0].lower() not in listed]
         return lines
-
-    @property
-    def has_host(self) -> bool:
-        return any(kind == _HOST for _, kind in self._special)
 
 
 class RequestHead(Head):

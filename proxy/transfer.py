@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from teeline.proxy import answers, head, pieces
+from teeline.proxy import answers, pieces
 from teeline.proxy.connection import ClientConnection, say_failed
 from teeline.proxy.framing import Body
 from teeline.proxy.head import AnswerHead, Framing, RequestHead
@@ -55,6 +55,7 @@ class Transfer:
         "_registry",
         "_request",
         "_request_body",
+        "_target",
         "_tee",
         "_timers",
         "_unsent",
@@ -68,6 +69,7 @@ class Transfer:
         self,
         registry: Registry,
         upstream: Upstream,
+        target: bytes,
         client: ClientConnection,
         request: RequestHead,
         tee: Tee,
@@ -77,6 +79,7 @@ class Transfer:
         self._upstream = upstream
         self._client = client
         self._request = request
+        self._target = target
         self._tee = tee
         self._now = tee.now
         self._request_body = request.body()
@@ -105,13 +108,12 @@ class Transfer:
         body, request = self._request_body, self._request
         at = self._now()
         taken = body.take(rest) if body is not None else 0
-        target = head.upstream_target(request.target, self._upstream.prefix, self._upstream.base)
         if body is not None and body.broken:
-            self._open_tee(target, at)
+            self._open_tee(at)
             self._refuse(answers.BAD_REQUEST)
             return b""
         upstream = self._upstream
-        data = request.forwarded(target, upstream.authority, upgrade=self._upgrade)
+        data = request.forwarded(self._target, upstream.authority, upgrade=self._upgrade)
         if taken:
             data += rest if taken == len(rest) else rest[:taken]
         wire = self._client.behind(upstream)
@@ -121,20 +123,20 @@ class Transfer:
             wire.transport.write(data)
         else:
             self._unsent.append(data)
-        self._open_tee(target, at)
+        self._open_tee(at)
         if body is None:
-            self._request_ended()
+            self._request_ended(at)
         else:
             if body.payload:
                 self._tee.request_body(body.payload, at)
             if body.done:
-                self._request_ended()
+                self._request_ended(at)
         return rest[taken:]
 
-    def _open_tee(self, target: bytes, at: float) -> None:
+    def _open_tee(self, at: float) -> None:
         request = self._request
         method = str(request.method, "latin-1")
-        seen = events.RequestHead(method, str(target, "latin-1"), request.headers)
+        seen = events.RequestHead(method, str(self._target, "latin-1"), request.headers)
         self._tee.request_head(seen, at)
 
     def request_bytes(self, data: bytes) -> bytes:
@@ -151,7 +153,7 @@ class Transfer:
             self._refuse(answers.BAD_REQUEST)
             return b""
         if body.done:
-            self._request_ended()
+            self._request_ended(self._now())
             if self._answered:
                 self._complete()
         return data[taken:]
@@ -164,9 +166,9 @@ class Transfer:
             if sum(map(len, self._unsent)) > pieces.SIZE:
                 self._client.upstream_full(True)
 
-    def _request_ended(self) -> None:
+    def _request_ended(self, at: float) -> None:
         self.uploading = False
-        self._tee.request_end(self._now())
+        self._tee.request_end(at)
         if self._timers is not None and self._framing is None:
             self._timers.request_ended()
 
