@@ -179,6 +179,9 @@ class Acceptor:
                 return
             try:
                 accepted, _ = sock.accept()
+            except BlockingIOError:
+                self._room.give()
+                return
             except OSError as error:
                 self._not_accepted(error)
                 return

@@ -366,17 +366,13 @@ class ClientConnection(Accepted, asyncio.BufferedProtocol):
 
     # -- ends --------------------------------------------------------------------------------------
 
-    @property
-    def idle(self) -> bool:
-        """Whether no request is being answered or has begun to come."""
-        return self.exchange is None and (self._reader is None or not self._reader.begun)
-
     def close(self, *, linger: bool = False) -> None:
         """Ends both connections in good order, once all is out that was written.
 
         ``linger``: the client may still be sending. Its bytes are read and dropped for a moment,
         for closing on unread bytes is a reset, which may take the answer from under the client.
         """
+        linger = linger or bool(self._held)
         self.exchange = None
         self._held = b""
         self.drop_upstream()
@@ -415,16 +411,17 @@ class ClientConnection(Accepted, asyncio.BufferedProtocol):
         self.transport.abort()
 
     def stop(self) -> None:
-        """The proxy stops: an idle connection closes, another one behind its answer."""
-        if self.idle:
+        """The proxy stops: a connection without an exchange closes, another behind its answer."""
+        if self.exchange is None:
             self.close()
 
     def _failed(self, error: Exception) -> None:
         """Our own code failed. No answer could be right, and none is made up."""
-        say_failed(self.host, error)
         exchange, self.exchange = self.exchange, None
         if exchange is not None:
             exchange.failed(error)
+        else:
+            say_failed(self.host, error)
         self.break_off()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from teeline.proxy.connection import ClientConnection
+from teeline.proxy.connection import ClientConnection, say_failed
 from teeline.proxy.tee import Tee
 from teeline.proxy.upstream import UpstreamConnection
 from teeline.validators.model import Ended
@@ -95,6 +95,7 @@ class Tunnel:
         self._end(Ended.SHUTDOWN)
 
     def failed(self, error: Exception) -> None:
+        say_failed(self._client.host, error)
         self._end(Ended.SHUTDOWN)
 
     def _end(self, ended: Ended) -> None:
