@@ -298,8 +298,10 @@ class Tee:
             self._fail("policy", error)
             return
         for output in outputs:
-            self._opened = self._opened or isinstance(output, Opened)
-            self._closed = self._closed or isinstance(output, Closed)
+            if isinstance(output, Opened):
+                self._opened = True
+            elif isinstance(output, Closed):
+                self._closed = True
         self._observers.sinks.emit(outputs)
 
     def _start_check(self, check: SchemaCheck) -> None:

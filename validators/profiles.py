@@ -246,11 +246,13 @@ class _MarkerIndex:
             for start, profile in self._headers.get(name.lower(), ()):
                 if value.lower().startswith(start):
                     found.setdefault(profile, f"header {name.lower()}")
-        for slot, start, profile in self._starts:
-            if getattr(marks, slot).startswith(start):
-                found.setdefault(profile, f"{slot} {start}")
-        for member in sorted(marks.members & self._members.keys()):
-            found.setdefault(self._members[member], f"member {member}")
+        if marks.fingerprint or marks.id:
+            for slot, start, profile in self._starts:
+                if getattr(marks, slot).startswith(start):
+                    found.setdefault(profile, f"{slot} {start}")
+        if marks.members:
+            for member in sorted(marks.members & self._members.keys()):
+                found.setdefault(self._members[member], f"member {member}")
         return found
 
     def _by_host(self, host: str) -> dict[str, str]:
