@@ -7,6 +7,7 @@ In: the heads below, body bytes and an end, each with the time that the caller's
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -64,7 +65,40 @@ class SchemaCheck:
     document: Any
 
 
-Output = Opened | Found | Closed | SchemaCheck
+class Task(NamedTuple):
+    """A part of an inspection (aside.py writes and reads it): ``header`` is what to do, ``request``
+    the outline of the request where it is known already, ``pieces`` the body as it was on the wire."""
+
+    kind: str
+    header: bytes
+    request: bytes
+    pieces: Sequence[bytes]
+
+    @property
+    def size(self) -> int:
+        return len(self.header) + len(self.request) + sum(map(len, self.pieces))
+
+
+class Report(NamedTuple):
+    """What came of a task; ``failed`` says in a word why nothing did (``busy``, ``timeout``)."""
+
+    data: bytes = b""
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A part of the inspection that takes long, to be done away from here.
+
+    The report goes back through ``Inspector.inspected``. Comes only from inspectors that are made to give
+    parts away.
+    """
+
+    exchange: Exchange
+    task: Task
+
+
+Output = Opened | Found | Closed | SchemaCheck | Aside
 
 
 class SchemaError(NamedTuple):

@@ -6,32 +6,53 @@ and everything that has a clock or a socket.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from teeline.validators.aside import (
+    ANSWER,
+    REQUEST,
+    adopt,
+    adopt_facts,
+    answer_facts,
+    filled,
+    request_facts,
+    task,
+    whole_request,
+)
 from teeline.validators.checks.answer import AnswerBody
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.http import check_codings, check_head
-from teeline.validators.checks.identity import check_fetched, note_kept
+from teeline.validators.checks.identity import check_fetched, check_identity, note_kept
 from teeline.validators.checks.marks import note_headers, note_target
 from teeline.validators.checks.models import check_listed, note_listed
 from teeline.validators.checks.request import facts_of
 from teeline.validators.checks.requestrules import check_request
 from teeline.validators.checks.timing import Pace
 from teeline.validators.events import (
+    Aside,
     Closed,
     Found,
     Opened,
     Output,
+    Report,
     RequestHead,
     ResponseHead,
     SchemaResult,
 )
-from teeline.validators.history import History
+from teeline.validators.history import LONGEST_ID, History
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange, Unit
 from teeline.validators.operation import Operation, asks_in_body, is_beta, operation_of, path_of
 from teeline.validators.timeline import Timeline
-from teeline.validators.wire.content import ContentDecoder, ContentFault, codings_of
+from teeline.validators.wire.content import (
+    ContentDecoder,
+    ContentFault,
+    codings_of,
+    decoded_within,
+    parts,
+)
 from teeline.validators.wire.json import decode
 
 _NOTHING: Sequence[Output] = ()
@@ -49,7 +70,8 @@ class Inspector:
     the wire has them, then end. Times are Unix seconds that never step back within an exchange.
 
     ``history`` is what earlier exchanges of the same upstream showed; without it the rules that look
-    beyond one exchange are off.
+    beyond one exchange are off. ``aside``: documents beyond ``Limits.in_place`` are given away (``Aside``),
+    for whoever feeds this to have them inspected elsewhere and to call ``inspected``.
     """
 
     def __init__(
@@ -57,15 +79,22 @@ class Inspector:
         exchange: Exchange,
         limits: Limits = DEFAULT_LIMITS,
         history: History | None = None,
+        *,
+        aside: bool = False,
     ) -> None:
         self.exchange = exchange
         self.pending = 0
+        self._aside = aside
+        self._in_place = limits.in_place if aside else limits.body
+        self._out = ""  # the kind of the task that was given away and isn't done
+        self._read = b""  # the report of the request, where it was read elsewhere
+        self._encoded: list[bytes] | None = [] if aside else None
+        self._over = False  # a coded document that is too large to be decoded here
         self._limits = limits
         self._ctx = Context(exchange, Operation.OTHER, limits, history)
         self._pace = Pace(self._ctx)
-        self._target = ""
         self._request: list[bytes] | None = []
-        self._request_decoder: ContentDecoder | None = None
+        self._head = RequestHead("", "", ())
         self._decoder: ContentDecoder | None = None
         self._coding_told = False
         self._body: AnswerBody | None = None
@@ -79,7 +108,7 @@ class Inspector:
     def request_head(self, head: RequestHead, at: float) -> Sequence[Output]:
         """The request line and its fields: opens the exchange."""
         exchange = self.exchange
-        ctx = self._ctx
+        ctx, self._head = self._ctx, head
         operation = ctx.operation = operation_of(head.method, head.target)
         ctx.beta = is_beta(head.target)
         ctx.request_headers = head.headers
@@ -89,10 +118,8 @@ class Inspector:
         note_target(exchange, head.target)
         exchange.operation = operation.reported
         exchange.timing.start = at
-        self._target = head.target
         self._pace.asked(at)
         self._timeline.mark(at, "request")
-        self._request_decoder = _decoder(codings_of(head.headers), self._limits)
         if not asks_in_body(head.method, head.target):
             self._request = None
         return (Opened(exchange),)
@@ -102,45 +129,50 @@ class Inspector:
         self._pace.asked(at)
         self.exchange.request_bytes += len(data)
         if self._request is not None:
-            self._request.append(
-                self._request_decoder.feed(data) if self._request_decoder else data
-            )
-            decoded = self._request_decoder.decoded if self._request_decoder else 0
-            if max(self.exchange.request_bytes, decoded) > self._limits.body:
+            self._request.append(data)
+            if self.exchange.request_bytes > self._limits.body:
                 self._request = None
                 self._ctx.partial("request-limit")
         return _NOTHING
 
     def request_end(self, at: float) -> Sequence[Output]:
         """The whole request was read; until then rules that need its fields are off (P7)."""
-        ctx = self._ctx
-        ctx.report.at = at
+        self._ctx.report.at = at
         self._pace.asked(at)
-        if not asks_in_body(self.exchange.method, self._target):
+        if not asks_in_body(self._head.method, self._head.target):
             return _NOTHING
-        body = self._request_bytes()
-        document = None if body is None else decode(body, self._limits.depth)
-        if document is not None and document.ok:
-            facts = facts_of(document.value, ctx.operation)
-            ctx.request = facts
-            self.exchange.stream = facts.stream
-            model = facts.document.get("model")
-            self.exchange.model = model[:256] if isinstance(model, str) else None
-        check_request(ctx, self._target, body or b"", document)
+        pieces, self._request = self._request, None
+        if pieces is None:
+            self._check_request(None)
+            return self._drain(at)
+        codings = codings_of(self._head.headers)
+        whole = decoded_within(pieces, codings, self._limits, self._in_place)
+        if whole.more and self._aside:
+            self._ctx.reading = True
+            return (self._give(REQUEST, {}, pieces),)
+        if whole.more:
+            self._ctx.partial("request-limit")
+        elif whole.fault in (ContentFault.UNKNOWN_CODING, ContentFault.LIMIT):
+            self._ctx.partial("request-coding")
+        else:
+            self._check_request(whole.body)
+            return self._drain(at)
+        self._check_request(None)
         return self._drain(at)
 
-    def _request_bytes(self) -> bytes | None:
-        """The request's body; None where it was too large to keep, or in a coding that can't be undone."""
-        pieces, decoder = self._request, self._request_decoder
-        self._request = None
-        if pieces is None:
-            return None
-        if decoder is not None:
-            pieces.append(decoder.finish())
-            if decoder.fault in (ContentFault.UNKNOWN_CODING, ContentFault.LIMIT):
-                self._ctx.partial("request-coding")
-                return None
-        return b"".join(pieces)
+    def _check_request(self, body: bytes | None) -> None:
+        """``body`` is None where it was too large to keep, or in a coding that can't be undone."""
+        document = None if body is None else decode(body, self._limits.depth)
+        if document is not None and document.ok:
+            self.request_known(document.value)
+        check_request(self._ctx, self._head.target, body or b"", document)
+
+    def request_known(self, document: Any) -> None:
+        """Takes in what a request asks for."""
+        facts = self._ctx.request = facts_of(document, self._ctx.operation)
+        self.exchange.stream = facts.stream
+        model = facts.document.get("model")
+        self.exchange.model = model[:256] if isinstance(model, str) else None
 
     # -- the answer --------------------------------------------------------------------------------------
 
@@ -200,21 +232,88 @@ class Inspector:
         if self._ended:
             raise InspectorMisuse("an exchange ends once")
         self._ended = True
-        ctx, exchange = self._ctx, self.exchange
-        ctx.report.at = at
-        exchange.ended = ended
-        exchange.timing.end = at
-        if self._body is not None and exchange.status is not None:
-            self._finish_body(self._body, ended)
+        self._ctx.report.at = at
+        self.exchange.ended = ended
+        self.exchange.timing.end = at
+        return _NOTHING if self._out else self._end(ended, at)
+
+    def _end(self, ended: Ended, at: float) -> Sequence[Output]:
+        """The end, once the request is known."""
+        body = self._body
+        if body is not None and self.exchange.status is not None:
+            if self._over or body.kept > self._in_place:
+                pieces = self._encoded if self._over and self._encoded is not None else body.give()
+                facts = answer_facts(self._ctx, ended)
+                return (*self._drain(at), self._give(ANSWER, facts, pieces))
+            self._finish_body(body, ended)
+        return self._last(ended, at)
+
+    def _last(self, ended: Ended, at: float) -> Sequence[Output]:
+        """What is left to do when the body has been looked at."""
+        ctx, body = self._ctx, self._body
+        if body is not None and self.exchange.status is not None:
             check_listed(ctx)
             note_listed(ctx)
-            self._pace.end(at, ended, streaming=self._body.streaming)
+            self._pace.end(at, ended, streaming=body.streaming)
             note_kept(ctx, ended)
-        self._body = None
+        self._body = self._encoded = None
         outputs = self._drain(at)
         self._timeline.end(at, ended.value)
         self.pending = ctx.waiting
         return outputs if self.pending else [*outputs, self._close()]
+
+    # -- what is inspected elsewhere -----------------------------------------------------------------
+
+    @property
+    def context(self) -> Context:
+        """What the checks know of the exchange."""
+        return self._ctx
+
+    def _give(self, kind: str, facts: Mapping[str, Any], pieces: Sequence[bytes]) -> Aside:
+        self._out = kind
+        self.pending = 1
+        known = {**request_facts(self.exchange, self._head), **facts}
+        request = b"" if kind == REQUEST else self._read or whole_request(self._ctx.request)
+        return Aside(self.exchange, task(kind, known, request, pieces))
+
+    def inspected(self, report: Report, at: float) -> Sequence[Output]:
+        """The report of what was given away, or why there is none."""
+        kind, self._out = self._out, ""
+        if self._closed or not kind:
+            return _NOTHING
+        self.pending = 0
+        self._ctx.report.at = at
+        if report.failed:
+            self._ctx.partial(f"inspection-{report.failed}")
+        read = None if report.failed else json.loads(report.data)
+        if read is not None:
+            adopt(self._ctx, read)
+        if kind == REQUEST:
+            self._request_inspected(report, read)
+        elif read is not None:
+            self._answer_inspected(read)
+        ended = self.exchange.ended
+        if ended is None:
+            return self._drain(at)
+        return self._end(ended, at) if kind == REQUEST else self._last(ended, at)
+
+    def _request_inspected(self, report: Report, read: Mapping[str, Any] | None) -> None:
+        if read is None:
+            self._check_request(None)
+        elif self._ctx.reading and read["outline"] is not None:
+            self._read = report.data
+            self.request_known(filled(read["outline"]))
+        self._ctx.reading = False
+        if self._body is not None:
+            self._body.request_read()
+
+    def _answer_inspected(self, read: Mapping[str, Any]) -> None:
+        adopt_facts(self.exchange, read)
+        made = self.exchange.response_id
+        # The id of a document stands at its top; one that was cut for the facts is not compared.
+        if made is not None and len(made) < LONGEST_ID:
+            self._ctx.report.place(Unit.BODY)
+            check_identity(self._ctx, {"id": made})
 
     def _drain(self, at: float) -> list[Output]:
         outputs = self._ctx.report.drain()
@@ -237,10 +336,30 @@ class Inspector:
 
     def _decode(self, decoder: ContentDecoder, body: AnswerBody, data: bytes) -> None:
         """Feeds a piece through the content coding; a fault is reported where it shows."""
-        body.feed(decoder.feed(data))
+        if self._encoded is None:
+            body.feed(decoder.feed(data))
+        else:
+            self._decode_little(decoder, body, data, self._encoded)
         if decoder.fault is not None and not self._coding_told:
             self._coding_told = True
             self._coding_fault(decoder, decoder.fault)
+
+    def _decode_little(
+        self, decoder: ContentDecoder, body: AnswerBody, data: bytes, encoded: list[bytes]
+    ) -> None:
+        """A body that may be a document: decoded no further than it is inspected here."""
+        encoded.append(data)
+        for part in parts(data):
+            if self._over:
+                break
+            body.feed(decoder.feed(part))
+            self._over = body.kept > self._in_place
+        if body.streaming or body.ignored:
+            self._encoded = None
+        elif self.exchange.response_bytes > self._limits.body:
+            self._ctx.partial("body-limit")
+            body.give()
+            self._encoded, self._over = None, False
 
     def _decoded(self, decoder: ContentDecoder, body: AnswerBody, ended: Ended) -> bool:
         """Whether the content coding could be undone to the end, as far as the body came."""
@@ -292,7 +411,11 @@ class Inspector:
         if self._closed or not self._ended:
             return _NOTHING
         self._ctx.report.at = at
-        self._ctx.partial("schema-timeout")
+        if self._out:
+            # With the request's report the end would only begin.
+            self._ctx.partial("inspection-timeout")
+        else:
+            self._ctx.partial("schema-timeout")
         self.pending = 0
         return (self._close(),)
 

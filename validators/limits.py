@@ -15,6 +15,9 @@ class Limits:
 
     body: int = 16 * 1024 * 1024
     """One JSON document, request or answer, after decoding."""
+    in_place: int = 256 * 1024
+    """One document that is inspected where its bytes pass, beside other streams; larger ones are given
+    away (``Aside``) where somebody takes them."""
     line: int = 4 * 1024 * 1024
     """One line of an event stream."""
     event: int = 4 * 1024 * 1024

@@ -42,11 +42,28 @@ class AnswerBody:
         self._ignored = ctx.operation is Operation.OTHER and not self._document
         self._first = b""
         self._marked = False
+        self._waits = False  # a stream whose request is being read
 
     @property
     def streaming(self) -> bool:
         """Whether the body is known to be an event stream."""
-        return self.stream is not None
+        return self.stream is not None or self._waits
+
+    @property
+    def kept(self) -> int:
+        """Bytes of what is kept because it may be one document."""
+        return 0 if self.streaming or self._ignored else self._size
+
+    @property
+    def ignored(self) -> bool:
+        """Whether nothing of it is looked at."""
+        return self._ignored
+
+    def give(self) -> list[bytes]:
+        """What was kept, for somebody else to look at: nothing is left to do here."""
+        pieces, self._pieces = self._pieces, []
+        self._ignored = True
+        return pieces
 
     def feed(self, data: bytes) -> None:
         if self.stream is not None:
@@ -54,7 +71,9 @@ class AnswerBody:
         elif not self._ignored and data:
             self._pieces.append(data)
             self._size += len(data)
-            if not self._document:
+            if self._waits:
+                self._to_stream()
+            elif not self._document:
                 self._sniff(data)
             if self.stream is None and self._size > self._ctx.limits.body:
                 self._ctx.partial("body-limit")
@@ -81,6 +100,21 @@ class AnswerBody:
         self._first = b"" if self._document else start
 
     def _to_stream(self) -> None:
+        """An event stream is inspected as it comes, but for the time that its request is being read."""
+        self._waits = self._ctx.reading
+        if not self._waits:
+            self._start_stream()
+        elif self._size > self._ctx.limits.in_place:
+            self._ctx.reading = self._waits = False
+            self._ctx.partial("inspection-busy")
+            self._start_stream()
+
+    def request_read(self) -> None:
+        """The request is known now, or never will be."""
+        if self._waits:
+            self._to_stream()
+
+    def _start_stream(self) -> None:
         self.stream = EventStream(self._ctx)
         for piece in self._pieces:
             self.stream.feed(piece)

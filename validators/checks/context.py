@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, NamedTuple
 
+from teeline.validators import evidence
 from teeline.validators.checks.reporter import Reporter
 from teeline.validators.checks.request import UNKNOWN_REQUEST, RequestFacts
-from teeline.validators.events import ResponseHead, SchemaCheck, SchemaResult
+from teeline.validators.events import ResponseHead, SchemaCheck, SchemaError, SchemaResult
+from teeline.validators.fields.structured import EXTRA_KEYWORDS
 from teeline.validators.history import History
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange, Headers, Place
 from teeline.validators.operation import Operation
 
-OnSchemaResult = Callable[[SchemaResult], None]
+
+class SchemaRules(NamedTuple):
+    """What errors of a schema check break: data, since the document may have been read elsewhere.
+
+    ``of`` names the document in the evidence; ``extra`` is the rule of members too many, where they have
+    one of their own.
+    """
+
+    rule: str
+    of: str
+    extra: str = ""
+
+
+class WantedCheck(NamedTuple):
+    """A schema check that has no result yet."""
+
+    rules: SchemaRules
+    place: Place
+    schema: Any
+    document: Any
 
 
 def field_values(headers: Headers, name: str) -> list[str]:
@@ -35,6 +56,7 @@ class Context:
         "identified",
         "limits",
         "operation",
+        "reading",
         "report",
         "request",
         "request_headers",
@@ -51,6 +73,7 @@ class Context:
         self.exchange = exchange
         self.operation = operation
         self.beta = False
+        self.reading = False  # the request is being read elsewhere
         self.limits = limits
         self.history = history
         self.identified = False  # the answer's id was compared with earlier ones
@@ -60,7 +83,7 @@ class Context:
         self.response = ResponseHead(0, ())
         self._read: Headers = ()  # the header fields that are in _named
         self._named: dict[str, list[str]] = {}
-        self._tickets: dict[int, tuple[OnSchemaResult, Place]] = {}
+        self._tickets: dict[int, WantedCheck] = {}
         self._given = 0
 
     def header(self, name: str) -> str:
@@ -112,21 +135,40 @@ class Context:
 
     # -- schemas that came in the request are checked elsewhere ---------------------------------------
 
-    def check_schema(self, schema: Any, document: Any, pointer: str, done: OnSchemaResult) -> None:
-        """Asks for a schema check; ``done`` runs when the result is there, at the place of now."""
+    def check_schema(self, schema: Any, document: Any, pointer: str, rules: SchemaRules) -> None:
+        """Asks for a schema check; its errors break ``rules`` at the place of now."""
         report = self.report
-        self._given += 1
-        ticket = self._given
         place = Place(report.side, report.unit, report.index, report.byte, pointer)
-        self._tickets[ticket] = (done, place)
-        report.out.append(SchemaCheck(self.exchange, ticket, schema, document))
+        self.want_check(WantedCheck(rules, place, schema, document))
+
+    def want_check(self, wanted: WantedCheck) -> None:
+        self._given += 1
+        self._tickets[self._given] = wanted
+        self.report.out.append(
+            SchemaCheck(self.exchange, self._given, wanted.schema, wanted.document)
+        )
+
+    def wanted_checks(self) -> Iterator[tuple[int, WantedCheck]]:
+        """The schema checks without a result, by their tickets."""
+        yield from self._tickets.items()
 
     def schema_result(self, ticket: int, result: SchemaResult) -> None:
         """Takes a result in; KeyError for a ticket that was not given out, or not any more."""
-        done, place = self._tickets.pop(ticket)
+        wanted = self._tickets.pop(ticket)
         report = self.report
-        report.side, report.unit, report.index, report.byte = place[:4]
+        report.side, report.unit, report.index, report.byte = wanted.place[:4]
         if result.unchecked:
             self.partial(f"schema-{result.unchecked}")
-        else:
-            done(result)
+            return
+        rules, pointer = wanted.rules, wanted.place.pointer
+        extra = [e for e in result.errors if rules.extra and e.keyword in EXTRA_KEYWORDS]
+        self._report_first(rules.extra, extra, pointer, rules.of)
+        other = [error for error in result.errors if error not in extra]
+        self._report_first(rules.rule, other, pointer, rules.of)
+
+    def _report_first(
+        self, rule: str, errors: Sequence[SchemaError], pointer: str, of: str
+    ) -> None:
+        if errors:
+            at = evidence.path(errors[0].pointer)
+            self.report(rule, pointer, detail=f"{errors[0].keyword} at {at} of the {of}")

@@ -104,6 +104,17 @@ class Reporter:
         self.exchange.violations.append(violation)
         self.out.append(Found(self.exchange, violation))
 
+    def adopt(self, violation: Violation) -> None:
+        """Takes a breach in that was found elsewhere; what is known here already stays where it is."""
+        known = self._found.get(violation.rule.id)
+        if known is not None:
+            known.count = max(known.count, violation.count)
+            return
+        self.breaches += violation.count
+        self._found[violation.rule.id] = violation
+        self.exchange.violations.append(violation)
+        self.out.append(Found(self.exchange, violation))
+
     def _circumstances(self, rule: str, pointer: str, value: Any) -> Circumstances:
         return circumstances(rule, pointer, value, subject=self.subject, exchange=self.exchange)
 

@@ -8,15 +8,12 @@ calls tools owes no JSON: what it says beside the calls is not looked at.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from teeline.validators import evidence
-from teeline.validators.checks.context import Context
-from teeline.validators.events import SchemaError, SchemaResult
+from teeline.validators.checks.context import Context, SchemaRules
 from teeline.validators.fields.structured import (
-    EXTRA_KEYWORDS,
     FORMAT_PLACES,
     HOSTED_ITEMS,
     JSON_FORMATS,
@@ -24,6 +21,7 @@ from teeline.validators.fields.structured import (
 from teeline.validators.wire.json import Document, JsonFaultKind, decode
 
 _FENCE = "```"
+_SCHEMA_RULES = SchemaRules("structured.schema-violation", "text", "structured.extra-properties")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+-]{0,24}[ \t]*\r?\n?")
 _WORDS_OF_NONFINITE = (b"NaN", b"Inf", b"-Inf")
 
@@ -121,7 +119,7 @@ def _check_text(ctx: Context, wanted: WantedFormat, text: str, pointer: str) -> 
         ctx.partial("depth-limit")
     elif _is_json(document, data):
         if wanted.schema is not None:
-            _check_schema(ctx, wanted.schema, document.value, pointer)
+            ctx.check_schema(wanted.schema, document.value, pointer, _SCHEMA_RULES)
     elif _is_fenced(text, ctx.limits.depth):
         ctx.report("structured.fenced", pointer, detail=f"{wanted.kind} inside a ``` fence")
     else:
@@ -152,22 +150,6 @@ def _is_fenced(text: str, depth: int) -> bool:
     inner = text[language.end() if language else len(_FENCE) :].removesuffix(_FENCE)
     data = inner.encode("utf-8", "surrogatepass")
     return _is_json(decode(data, depth), data)
-
-
-def _check_schema(ctx: Context, schema: Any, value: Any, pointer: str) -> None:
-    def done(result: SchemaResult) -> None:
-        extra = [e for e in result.errors if e.keyword in EXTRA_KEYWORDS]
-        other = [e for e in result.errors if e.keyword not in EXTRA_KEYWORDS]
-        _report_first(ctx, "structured.extra-properties", extra, pointer)
-        _report_first(ctx, "structured.schema-violation", other, pointer)
-
-    ctx.check_schema(schema, value, pointer, done)
-
-
-def _report_first(ctx: Context, rule: str, errors: Sequence[SchemaError], pointer: str) -> None:
-    if errors:
-        at = evidence.path(errors[0].pointer)
-        ctx.report(rule, pointer, detail=f"{errors[0].keyword} at {at} of the text")
 
 
 # -- Responses ----------------------------------------------------------------------------------------

@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from teeline.validators import evidence
-from teeline.validators.checks.context import Context
-from teeline.validators.events import SchemaResult
+from teeline.validators.checks.context import Context, SchemaRules
 from teeline.validators.evidence import ABSENT
 from teeline.validators.fields.table import walk
 from teeline.validators.fields.tools import CALL_MARKERS, CUSTOM_CALL
@@ -174,17 +172,7 @@ def _check_schema(ctx: Context, call: Call, arguments: Mapping[str, Any], pointe
     if tool is None or tool.schema is None:
         return
     rule = "tools.args-strict-schema-mismatch" if tool.strict else "tools.args-schema-mismatch"
-
-    def done(result: SchemaResult) -> None:
-        if result.errors:
-            first = result.errors[0]
-            ctx.report(
-                rule,
-                pointer,
-                detail=f"{first.keyword} at {evidence.path(first.pointer)} of the arguments",
-            )
-
-    ctx.check_schema(tool.schema, arguments, pointer, done)
+    ctx.check_schema(tool.schema, arguments, pointer, SchemaRules(rule, "arguments"))
 
 
 # -- calls against the request -------------------------------------------------------------------------

@@ -29,6 +29,7 @@ FREE: Final = 1024 * 1024
 
 _SLICE: Final = 256
 """Encoded bytes that a decoder takes at once, counted from the start of the body."""
+_PART: Final = 4 * _SLICE
 _STEP: Final = 64 * 1024
 """Decoded bytes that a decoder gives at once, where it can be told."""
 _HISTORY: Final = 64 * 1024
@@ -153,6 +154,38 @@ class ContentDecoder:
                 raise _Stopped(ContentFault.LIMIT, stage.coding)
             stage.given += len(piece)
             yield from self._through(number + 1, piece)
+
+
+class Decoded(NamedTuple):
+    """A body with its codings undone; ``more``: there is more than was asked for, and it is unfinished."""
+
+    body: bytes
+    fault: ContentFault | None = None
+    more: bool = False
+
+
+def decoded_within(
+    pieces: Sequence[bytes], codings: Sequence[str], limits: Limits, most: int
+) -> Decoded:
+    """A body, decoded no further than a little beyond ``most`` bytes."""
+    if not codings:
+        more = sum(map(len, pieces)) > most
+        return Decoded(b"" if more else b"".join(pieces), more=more)
+    decoder = ContentDecoder(codings, limits)
+    decoded: list[bytes] = []
+    for piece in pieces:
+        for part in parts(piece):
+            decoded.append(decoder.feed(part))
+            if decoder.decoded > most:
+                return Decoded(b"", more=True)
+    decoded.append(decoder.finish())
+    return Decoded(b"".join(decoded), decoder.fault)
+
+
+def parts(data: bytes) -> Iterator[bytes]:
+    """Parts of which each gives little more than ``FREE`` bytes, whoever packed them."""
+    for at in range(0, len(data), _PART):
+        yield data[at : at + _PART]
 
 
 class _Stopped(Exception):
