@@ -18,10 +18,12 @@ class Inspectors:
     """Makes the inspectors of one server, with one memory an upstream.
 
     Upstreams come from the configuration, so that there are as many memories as the user named.
+    ``aside``: they give large documents away, to be inspected elsewhere.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, aside: bool = False) -> None:
+        self._aside = aside
         self._histories: defaultdict[str, History] = defaultdict(History)
 
     def __call__(self, exchange: Exchange, limits: Limits) -> Inspector:
-        return Inspector(exchange, limits, self._histories[exchange.upstream])
+        return Inspector(exchange, limits, self._histories[exchange.upstream], aside=self._aside)

@@ -5,37 +5,23 @@ to other machines or hold a regular expression that runs for years. So nothing o
 here; worker processes (schemaworker.py) do, one check each at a time, and one that is late is
 killed and replaced.
 
-What belongs here: the processes, the queue before them, the time limits. What doesn't: what a check
-is (schemaworker.py), what its result means for an exchange (the inspector).
+What belongs here: what is asked of them, in which lane, and the bounds. What doesn't: the processes
+(workers.py), what a check is (schemaworker.py), what its result means for an exchange (the inspector).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import logging
-import os
-import sys
-from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
 import orjson
 
+from teeline.proxy.workers import Kind, Lane, WorkerError
 from teeline.validators.events import SchemaError, SchemaResult
 
-log = logging.getLogger("teeline.schemapool")
-
 _MAX_ANSWER: Final = 64 * 1024
-_BOOT_SECONDS: Final = 30.0
-_ENVIRONMENT: Final = (
-    *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR"),
-    *("PYTHONPATH", "PYTHONHOME", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV"),
-)
-
-
-class SchemaPoolError(Exception):
-    """No worker process can be started; the text is one line."""
 
 
 class SchemaPool:
@@ -67,8 +53,9 @@ class SchemaPool:
     ) -> None:
         arguments = (str(memory), str(int(timeout) + 2), str(max_depth))
         patience = timeout if patience is None else patience
-        self._quick = _Lane(workers, min(quick, timeout), patience, arguments)
-        self._slow = _Lane(1, timeout, patience, arguments)
+        kind = Kind("teeline.proxy.schemaworker", arguments, "schema", _MAX_ANSWER)
+        self._quick = Lane(workers, min(quick, timeout), patience, kind)
+        self._slow = Lane(1, timeout, patience, kind)
         self._max_waiting = max_waiting
         self._max_schema_bytes = max_schema_bytes
         self._max_document_bytes = max_document_bytes
@@ -86,7 +73,7 @@ class SchemaPool:
         await self.close()
 
     async def start(self) -> None:
-        """Starts the quick processes and waits until they are ready; raises SchemaPoolError."""
+        """Starts the quick processes and waits until they are ready; raises WorkerError."""
         await self._quick.start()
 
     async def close(self) -> None:
@@ -109,10 +96,10 @@ class SchemaPool:
         if self._quick.waiting + self._slow.waiting >= self._max_waiting:
             return SchemaResult(unchecked="busy")
         try:
-            result = await self._quick.check(schema_text, document_text)
+            result = await _checked(self._quick, schema_text, document_text)
             if result.unchecked == "timeout":
-                result = await self._slow.check(schema_text, document_text)
-        except SchemaPoolError:
+                result = await _checked(self._slow, schema_text, document_text)
+        except WorkerError:
             # Logged where the process failed to start.
             return SchemaResult(unchecked="unavailable")
         return result
@@ -140,161 +127,11 @@ def _slow_json(value: Any, limit: int) -> bytes | None:
     return text if len(text) <= limit else None
 
 
-class _Lane:
-    """Processes that give each check the same time, and the checks that wait for one of them."""
-
-    def __init__(
-        self, workers: int, seconds: float, patience: float, arguments: tuple[str, ...]
-    ) -> None:
-        self.waiting = 0
-        self._seconds = seconds
-        self._patience = patience
-        self._workers = [_Worker(arguments) for _ in range(workers)]
-        self._idle: asyncio.Queue[_Worker] = asyncio.Queue()
-        self._replacing: set[asyncio.Task[None]] = set()
-        self._started = False
-        self._closed = False
-
-    async def start(self) -> None:
-        """Starts the processes, once; raises SchemaPoolError where one does not start."""
-        if self._closed:
-            raise SchemaPoolError("the pool is closed")
-        if self._started:
-            return
-        self._started = True
-        try:
-            await asyncio.gather(*(worker.boot() for worker in self._workers))
-        finally:
-            for worker in self._workers:
-                self._idle.put_nowait(worker)
-
-    async def close(self) -> None:
-        self._closed = True
-        for task in self._replacing:
-            task.cancel()
-        await asyncio.gather(*self._replacing, return_exceptions=True)
-        await asyncio.gather(*(worker.kill() for worker in self._workers))
-
-    async def check(self, schema: bytes, document: bytes) -> SchemaResult:
-        """The result, ``busy``, ``timeout`` or ``crashed``; raises SchemaPoolError."""
-        try:
-            worker = await self._free_worker()
-        except TimeoutError:
-            return SchemaResult(unchecked="busy")
-        try:
-            async with asyncio.timeout(self._seconds):
-                result = await worker.ask(schema, document)
-        except TimeoutError:
-            self._replace(worker)
-            return SchemaResult(unchecked="timeout")
-        except (EOFError, OSError, ValueError) as error:
-            log.warning("a schema worker ended in a check: %s", type(error).__name__)
-            self._replace(worker)
-            return SchemaResult(unchecked="crashed")
-        except asyncio.CancelledError:
-            # Its answer would be read as that of the next check.
-            self._replace(worker)
-            raise
-        self._idle.put_nowait(worker)
-        return result
-
-    async def _free_worker(self) -> _Worker:
-        """A ready process; raises TimeoutError after ``patience`` seconds, SchemaPoolError."""
-        self.waiting += 1
-        try:
-            await self.start()
-            async with asyncio.timeout(self._patience):
-                worker = await self._idle.get()
-        finally:
-            self.waiting -= 1
-        if not worker.ready:
-            # It was to be replaced and could not: the next check in need finds what this one tries.
-            self._replace(worker)
-            raise SchemaPoolError("a process could not be started or replaced")
-        return worker
-
-    def _replace(self, worker: _Worker) -> None:
-        if self._closed:
-            return
-        task = asyncio.create_task(self._replaced(worker))
-        self._replacing.add(task)
-        task.add_done_callback(self._replacing.discard)
-
-    async def _replaced(self, worker: _Worker) -> None:
-        try:
-            await worker.kill()
-            await worker.boot()
-        except SchemaPoolError:
-            # The next check that needs the process tries again; boot has logged it.
-            pass
-        self._idle.put_nowait(worker)
-
-
-class _Worker:
-    """One process, asked one thing at a time."""
-
-    def __init__(self, arguments: tuple[str, ...]) -> None:
-        self._arguments = arguments
-        self._process: asyncio.subprocess.Process | None = None
-        self.ready = False
-
-    async def boot(self) -> None:
-        """Starts the process and waits for its first answer; raises SchemaPoolError."""
-        try:
-            # -P: a module of the current folder must not stand in for one of ours. stderr would
-            # carry text of a schema to the terminal; a session of its own keeps ^C away.
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "teeline.proxy.schemaworker", *self._arguments),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                env=_environment(os.environ),
-                start_new_session=True,
-            )
-            async with asyncio.timeout(_BOOT_SECONDS):
-                await self._answer()
-        except (EOFError, OSError, ValueError) as error:
-            await self.kill()
-            log.error("a schema worker does not start: %s", type(error).__name__)
-            raise SchemaPoolError(f"the process does not start ({type(error).__name__})") from error
-        self.ready = True
-
-    async def ask(self, schema: bytes, document: bytes) -> SchemaResult:
-        """The answer to one request; raises EOFError, OSError or ValueError where there is none."""
-        if self._process is None or self._process.stdin is None:
-            raise EOFError
-        lengths = (len(text).to_bytes(4, "big") for text in (schema, document))
-        self._process.stdin.write(b"".join((*lengths, schema, document)))
-        await self._process.stdin.drain()
-        return await self._answer()
-
-    async def _answer(self) -> SchemaResult:
-        if self._process is None or self._process.stdout is None:
-            raise EOFError
-        length = int.from_bytes(await self._process.stdout.readexactly(4), "big")
-        if length > _MAX_ANSWER:
-            raise ValueError("an answer beyond its bounds")
-        message = json.loads(await self._process.stdout.readexactly(length))
-        errors = tuple(SchemaError(pointer, keyword) for pointer, keyword in message["errors"])
-        return SchemaResult(errors, message["unchecked"])
-
-    async def kill(self) -> None:
-        """Ends the process at once and waits until it is gone; once more after a cancelled wait."""
-        self.ready = False
-        process = self._process
-        if process is None:
-            return
-        if process.returncode is None:
-            try:
-                process.kill()
-            except ProcessLookupError:
-                log.debug("the worker had ended already")
-        if process.stdin is not None:
-            process.stdin.close()
-        await process.wait()
-        self._process = None
-
-
-def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What Python needs to start, and nothing else: no key of ours is near a foreign schema."""
-    return {name: environment[name] for name in _ENVIRONMENT if name in environment}
+async def _checked(lane: Lane, schema: bytes, document: bytes) -> SchemaResult:
+    lengths = b"".join(len(text).to_bytes(4, "big") for text in (schema, document))
+    answer = await lane.ask((lengths, schema, document))
+    if answer.failed:
+        return SchemaResult(unchecked=answer.failed)
+    message = json.loads(answer.data)
+    errors = tuple(SchemaError(pointer, keyword) for pointer, keyword in message["errors"])
+    return SchemaResult(errors, message["unchecked"])

@@ -24,7 +24,7 @@ from teeline.proxy.forward import Forwarder
 from teeline.proxy.head import upstream_target
 from teeline.proxy.memory import Inspectors
 from teeline.proxy.sinks import Fanout, Sink, SinkError
-from teeline.proxy.tee import Observers, SchemaChecker
+from teeline.proxy.tee import AsideInspector, Observers, SchemaChecker
 from teeline.proxy.tls import TLSFilesError, towards_clients
 from teeline.proxy.upstream import Upstream
 from teeline.validators.policy import Policy
@@ -69,8 +69,9 @@ def vendor_settings(config: Config) -> dict[str, Setting]:
 class ProxyServer:
     """A transparent proxy for the upstreams of one configuration.
 
-    ``checker`` runs schema checks; without one they count as not checked. Starting and closing it
-    is the caller's. An object serves once: start, then stop.
+    ``checker`` runs schema checks; without one they count as not checked. ``aside`` inspects large
+    documents; without it that happens in place. Starting and closing both is the caller's.
+    An object serves once: start, then stop.
     """
 
     def __init__(
@@ -79,12 +80,14 @@ class ProxyServer:
         sinks: Sequence[Sink],
         checker: SchemaChecker | None = None,
         clock: Clock | None = None,
+        aside: AsideInspector | None = None,
     ) -> None:
         self._config = config
+        self._aside = aside
         self._sinks = Fanout(sinks)
         rules = config.rules
         self._observers = Observers(
-            Inspectors(),
+            Inspectors(aside=aside is not None),
             Policy(
                 register(),
                 rules.select,
@@ -95,6 +98,7 @@ class ProxyServer:
             self._sinks,
             clock or SystemClock(),
             checker=checker,
+            aside=aside,
             limits=config.limits,
             schema_timeout=config.schema.timeout,
         )
@@ -168,7 +172,8 @@ class ProxyServer:
                 log.warning("%d open exchanges were cut off at shutdown", late)
             self._cut_off()
             await self._room.emptied(_SINK_SECONDS)
-        await self._observers.settle(self._config.schema.timeout + 1)
+        inspection = 0.0 if self._aside is None else min(self._aside.longest, _SINK_SECONDS)
+        await self._observers.settle(self._config.schema.timeout + 1 + inspection)
         await self._sinks.drain(_SINK_SECONDS)
         await self._sinks.close()
 

@@ -19,13 +19,16 @@ from teeline.proxy.clock import Clock, Now
 from teeline.proxy.head import Fields
 from teeline.proxy.sinks import Fanout
 from teeline.validators.events import (
+    Aside,
     Closed,
     Opened,
     Output,
+    Report,
     RequestHead,
     ResponseHead,
     SchemaCheck,
     SchemaResult,
+    Task,
 )
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange
@@ -40,8 +43,6 @@ UNINSPECTED = "none (validator-error)"
 UNREAD = "none (websocket)"
 """What it says where bytes passed that no inspector reads."""
 
-_AT_ONCE = 256 * 1024
-"""Bytes of a document that is looked at within the call that ends it."""
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 _NO_TRACE = ("", "", True)
 _TRACEPARENT = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})\Z")
@@ -51,6 +52,16 @@ class SchemaChecker(Protocol):
     """Checks a document against an untrusted schema, away from the event loop."""
 
     async def check(self, schema: Any, document: Any) -> SchemaResult: ...
+
+
+class AsideInspector(Protocol):
+    """Does the parts of inspections that take long, away from the event loop."""
+
+    @property
+    def longest(self) -> float:
+        """Seconds after which there is a report at the latest."""
+
+    async def inspect(self, task: Task) -> Report: ...
 
 
 class ExchangeInspector(Protocol):
@@ -73,6 +84,8 @@ class ExchangeInspector(Protocol):
 
     def schema_result(self, ticket: int, result: SchemaResult, at: float) -> Sequence[Output]: ...
 
+    def inspected(self, report: Report, at: float) -> Sequence[Output]: ...
+
     def expire(self, at: float) -> Sequence[Output]: ...
 
 
@@ -91,12 +104,14 @@ class Observers:
         clock: Clock,
         *,
         checker: SchemaChecker | None = None,
+        aside: AsideInspector | None = None,
         limits: Limits = DEFAULT_LIMITS,
         schema_timeout: float = 1.0,
     ) -> None:
         self.policy = policy
         self.sinks = sinks
         self.checker = checker
+        self.aside = aside
         self.schema_timeout = schema_timeout
         self._inspect = inspect
         self._clock = clock
@@ -136,19 +151,14 @@ class Observers:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def later(self, step: Callable[[Ended], None], ended: Ended) -> None:
-        """Takes a step in the next turn of the loop."""
-
-        async def take() -> None:
-            step(ended)
-
-        self.run(take())
-
     async def settle(self, deadline: float) -> None:
         """Waits until all ended exchanges are closed, ``deadline`` seconds at most."""
         end = asyncio.get_running_loop().time() + deadline
         while self._tasks and (left := end - asyncio.get_running_loop().time()) > 0:
             await asyncio.wait(set(self._tasks), timeout=left)
+        for task in self._tasks:
+            task.cancel()  # an exchange whose end waits closes with what is there
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def failed(self, what: str, error: Exception) -> None:
         """Says once for each kind of failure that something was not inspected."""
@@ -174,6 +184,7 @@ class Tee:
         self._observers = observers
         self._inspector = inspector
         self._checks: set[asyncio.Task[None]] = set()
+        self._asides: set[asyncio.Task[None]] = set()
         self._opened = False
         self._closed = False
         if inspector is None:
@@ -248,20 +259,8 @@ class Tee:
     def end(self, ended: Ended) -> None:
         """Ends the exchange: its last checks and ``Closed``.
 
-        What takes long is left for later: a large document is looked at when the bytes that have
-        come are on their way, and schema checks are waited for beside the traffic.
+        What takes long is waited for beside the traffic: large documents, and schema checks.
         """
-        exchange = self.exchange
-        if (
-            self._inspector is not None
-            and exchange.response_bytes > _AT_ONCE
-            and not exchange.events
-        ):
-            self._observers.later(self._finish, ended)
-        else:
-            self._finish(ended)
-
-    def _finish(self, ended: Ended) -> None:
         if self._inspector is not None:
             self._feed(self._inspector.end, ended, self.now())
         if self._inspector is not None and self._inspector.pending:
@@ -270,14 +269,19 @@ class Tee:
             self._close_uninspected(ended)
 
     async def _await_checks(self, ended: Ended) -> None:
-        if self._checks:
-            await asyncio.wait(set(self._checks), timeout=self._observers.schema_timeout)
-        for check in self._checks:
-            check.cancel()
-        if self._inspector is not None and self._inspector.pending:
-            self._feed(self._inspector.expire, self.now())
-        if not self._closed:
-            self._close_uninspected(ended)
+        try:
+            # One report may ask for the next; whoever makes them keeps to a time.
+            while self._asides:
+                await asyncio.wait(set(self._asides))
+            if self._checks:
+                await asyncio.wait(set(self._checks), timeout=self._observers.schema_timeout)
+        finally:
+            for late in (*self._asides, *self._checks):
+                late.cancel()
+            if self._inspector is not None and self._inspector.pending:
+                self._feed(self._inspector.expire, self.now())
+            if not self._closed:
+                self._close_uninspected(ended)
 
     def _feed(self, step: Callable[..., Sequence[Output]], *what: Any) -> None:
         try:
@@ -291,7 +295,9 @@ class Tee:
     def _emit(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
             if isinstance(output, SchemaCheck):
-                self._start_check(output)
+                self._start(self._check(output), self._checks)
+            elif isinstance(output, Aside):
+                self._start(self._inspect_aside(output), self._asides)
         try:
             outputs = self._observers.policy.apply(outputs)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
@@ -304,10 +310,21 @@ class Tee:
                 self._closed = True
         self._observers.sinks.emit(outputs)
 
-    def _start_check(self, check: SchemaCheck) -> None:
-        task = self._observers.run(self._check(check))
-        self._checks.add(task)
-        task.add_done_callback(self._checks.discard)
+    def _start(self, work: Coroutine[Any, Any, None], kept: set[asyncio.Task[None]]) -> None:
+        task = self._observers.run(work)
+        kept.add(task)
+        task.add_done_callback(kept.discard)
+
+    async def _inspect_aside(self, aside: Aside) -> None:
+        inspector = self._observers.aside
+        report = Report(failed="unavailable")
+        try:
+            if inspector is not None:
+                report = await inspector.inspect(aside.task)
+        except Exception as error:  # noqa: BLE001  observers can't break traffic
+            self._observers.failed("inspection process", error)
+        if self._inspector is not None and not self._closed:
+            self._feed(self._inspector.inspected, report, self.now())
 
     async def _check(self, check: SchemaCheck) -> None:
         checker = self._observers.checker

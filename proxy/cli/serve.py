@@ -23,13 +23,15 @@ from teeline.proxy.audit.record import Origin, ruleset_id
 from teeline.proxy.audit.sink import AuditSink
 from teeline.proxy.cli import CANT_RUN, USAGE
 from teeline.proxy.console import ConsoleSink
+from teeline.proxy.inspectpool import InspectPool
 from teeline.proxy.reports.model import tool_version
-from teeline.proxy.schemapool import SchemaPool, SchemaPoolError
+from teeline.proxy.schemapool import SchemaPool
 from teeline.proxy.server import Listener, ProxyServer, ServeError
 from teeline.proxy.sinks import Sink, SinkError
 from teeline.proxy.telemetry.sink import TelemetrySink
 from teeline.proxy.text import printable
 from teeline.proxy.upstream import Unowned, Upstream, UpstreamError
+from teeline.proxy.workers import WorkerError
 from teeline.validators.rules import register
 
 log = logging.getLogger("teeline")
@@ -121,7 +123,8 @@ async def _serve(config: Config, sinks: list[Sink], say: Say) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_stray)
     checker = SchemaPool(timeout=config.schema.timeout)
-    server = ProxyServer(config, sinks, checker)
+    large = InspectPool(config.limits)
+    server = ProxyServer(config, sinks, checker, aside=large)
     signals: asyncio.Queue[None] = asyncio.Queue()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, signals.put_nowait, None)
@@ -137,7 +140,7 @@ async def _serve(config: Config, sinks: list[Sink], say: Say) -> None:
         for task in aside:
             task.cancel()
         await asyncio.gather(*aside, return_exceptions=True)
-        await checker.close()
+        await asyncio.gather(checker.close(), large.close())
 
 
 def _aside(server: ProxyServer, checker: SchemaPool, config: Config, say: Say) -> Iterator[Any]:
@@ -173,7 +176,7 @@ async def warm_up(checker: SchemaPool) -> None:
     """Starts the schema processes, so that the first check doesn't wait for them."""
     try:
         await checker.start()
-    except SchemaPoolError as error:
+    except WorkerError as error:
         log.warning("schemas of requests are not checked: %s", error)
 
 

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from teeline.proxy.schemapool import SchemaPool, SchemaPoolError
+from teeline.proxy.schemapool import SchemaPool
+from teeline.proxy.workers import WorkerError
 from teeline.validators.events import SchemaError, SchemaResult
 
 T = TypeVar("T")
@@ -240,7 +241,7 @@ def test_an_interpreter_that_does_not_start_is_said_at_start(
 
     async def run() -> SchemaResult:
         pool = SchemaPool(timeout=LONG)
-        with pytest.raises(SchemaPoolError, match="the process does not start"):
+        with pytest.raises(WorkerError, match="the process does not start"):
             await pool.start()
         result = await pool.check(True, 1)
         await pool.close()

@@ -25,6 +25,7 @@ from teeline.validators.events import (
     Found,
     Opened,
     Output,
+    Report,
     RequestHead,
     ResponseHead,
     SchemaCheck,
@@ -96,6 +97,9 @@ class Probe:
         self.pending -= 1
         closed = () if self.pending else (Closed(self.exchange),)
         return self._step("schema_result", ticket, result, outputs=closed)
+
+    def inspected(self, report: Report, at: float) -> Sequence[Output]:
+        return self._step("inspected", report, at)
 
     def expire(self, at: float) -> Sequence[Output]:
         self.pending = 0
@@ -278,21 +282,6 @@ def test_an_exchange_without_schema_checks_is_closed_by_its_end() -> None:
     tee.request_head(HEAD, tee.now())
     tee.end(Ended.CLIENT_CLOSED)
     assert bench.kinds == ["Opened", "Closed"]
-
-
-def test_the_end_of_a_large_document_is_taken_when_bytes_are_on_their_way() -> None:
-    async def test() -> None:
-        bench = Bench()
-        tee = bench.open()
-        tee.request_head(HEAD, tee.now())
-        tee.response_head(ANSWER, tee.now())
-        tee.exchange.response_bytes = 1_000_000
-        tee.end(Ended.COMPLETE)
-        assert bench.kinds == ["Opened"]
-        await bench.observers.settle(30.0)
-        assert bench.kinds == ["Opened", "Closed"]
-
-    run(test())
 
 
 def test_what_passes_after_a_switch_of_protocols_is_counted_and_not_inspected() -> None:

@@ -20,8 +20,9 @@ from teeline.config.load import Setting, load
 from teeline.config.model import UpstreamConfig, UpstreamURL
 from teeline.proxy.cli import main
 from teeline.proxy.cli.serve import banner, say_if_quiet, say_if_unreachable, warm_up
-from teeline.proxy.schemapool import SchemaPool, SchemaPoolError
+from teeline.proxy.schemapool import SchemaPool
 from teeline.proxy.server import ProxyServer
+from teeline.proxy.workers import WorkerError
 from tests.proxy.raw import Wire, answering, client, proxy, raw_upstream, run
 
 # The tests change their folder; a process they start must find the package all the same.
@@ -166,7 +167,7 @@ def test_schema_processes_that_do_not_start_are_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def refuse(_: SchemaPool) -> None:
-        raise SchemaPoolError("no more processes")
+        raise WorkerError("no more processes")
 
     monkeypatch.setattr(SchemaPool, "start", refuse)
     run(warm_up(SchemaPool()))

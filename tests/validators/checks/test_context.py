@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teeline.validators.checks.context import Context, field_values
+from teeline.validators.checks.context import Context, SchemaRules, field_values
 from teeline.validators.events import Found, ResponseHead, SchemaCheck, SchemaError, SchemaResult
 from teeline.validators.limits import DEFAULT_LIMITS
 from teeline.validators.model import Exchange, Headers, Place, Side, Unit
@@ -41,15 +41,13 @@ def test_the_first_reason_for_a_partial_inspection_stays() -> None:
     assert ctx.exchange.inspection == "partial (depth-limit)"
 
 
-def asked(ctx: Context, got: list[SchemaResult]) -> SchemaCheck:
-    """A schema check that is asked for at event 3; its result is kept and reported."""
+RULES = SchemaRules("tools.args-schema-mismatch", "arguments")
 
-    def done(result: SchemaResult) -> None:
-        got.append(result)
-        ctx.report("tools.args-schema-mismatch", "/arguments", detail="x")
 
+def asked(ctx: Context) -> SchemaCheck:
+    """A schema check that is asked for at event 3."""
     ctx.report.place(Unit.EVENT, 3, 99)
-    ctx.check_schema({"type": "object"}, {"a": 1}, "/arguments", done)
+    ctx.check_schema({"type": "object"}, {"a": 1}, "/arguments", RULES)
     [output] = ctx.report.drain()
     assert isinstance(output, SchemaCheck)
     return output
@@ -57,7 +55,7 @@ def asked(ctx: Context, got: list[SchemaResult]) -> SchemaCheck:
 
 def test_a_schema_check_goes_out_with_schema_document_and_a_ticket_of_its_own() -> None:
     ctx = context()
-    first, second = asked(ctx, []), asked(ctx, [])
+    first, second = asked(ctx), asked(ctx)
     assert (first.schema, first.document) == ({"type": "object"}, {"a": 1})
     assert first.exchange is ctx.exchange
     assert first.ticket != second.ticket and ctx.waiting == 2
@@ -65,41 +63,49 @@ def test_a_schema_check_goes_out_with_schema_document_and_a_ticket_of_its_own() 
 
 def test_a_result_that_comes_late_is_reported_where_the_document_stood() -> None:
     ctx = context()
-    got: list[SchemaResult] = []
-    check = asked(ctx, got)
+    check = asked(ctx)
     ctx.report.place(Unit.BODY, 0, 7)
-    result = SchemaResult((SchemaError("/a", "type"),))
-    ctx.schema_result(check.ticket, result)
-    assert got == [result] and ctx.waiting == 0
+    ctx.schema_result(check.ticket, SchemaResult((SchemaError("/a", "type"),)))
+    assert ctx.waiting == 0
     [found] = ctx.report.drain()
     assert isinstance(found, Found)
     assert found.violation.place == Place(Side.RESPONSE, Unit.EVENT, 3, 99, "/arguments")
+    assert found.violation.evidence == "type at /a of the arguments"
+
+
+def test_members_too_many_break_a_rule_of_their_own_where_there_is_one() -> None:
+    ctx = context()
+    rules = SchemaRules("structured.schema-violation", "text", "structured.extra-properties")
+    ctx.check_schema({}, {}, "", rules)
+    [check] = ctx.report.drain()
+    assert isinstance(check, SchemaCheck)
+    errors = (SchemaError("/a", "additionalProperties"), SchemaError("/b", "type"))
+    ctx.schema_result(check.ticket, SchemaResult(errors))
+    found = [o.violation.rule.id for o in ctx.report.drain() if isinstance(o, Found)]
+    assert found == ["structured.extra-properties", "structured.schema-violation"]
 
 
 def test_results_may_come_in_any_order() -> None:
     ctx = context()
-    one: list[SchemaResult] = []
-    two: list[SchemaResult] = []
-    first, second = asked(ctx, one), asked(ctx, two)
+    first, second = asked(ctx), asked(ctx)
     ctx.schema_result(second.ticket, SchemaResult())
-    assert (len(one), len(two), ctx.waiting) == (0, 1, 1)
+    assert [ticket for ticket, _ in ctx.wanted_checks()] == [first.ticket]
     ctx.schema_result(first.ticket, SchemaResult())
-    assert (len(one), len(two), ctx.waiting) == (1, 1, 0)
+    assert ctx.waiting == 0
 
 
 @pytest.mark.parametrize("reason", ["timeout", "too-large", "remote-reference", "bad-schema"])
 def test_what_could_not_be_checked_is_said_and_not_reported(reason: str) -> None:
     ctx = context()
-    got: list[SchemaResult] = []
-    check = asked(ctx, got)
+    check = asked(ctx)
     ctx.schema_result(check.ticket, SchemaResult(unchecked=reason))
-    assert got == [] and ctx.report.drain() == []
+    assert ctx.report.drain() == []
     assert ctx.exchange.inspection == f"partial (schema-{reason})"
 
 
 def test_a_ticket_is_good_once() -> None:
     ctx = context()
-    check = asked(ctx, [])
+    check = asked(ctx)
     ctx.schema_result(check.ticket, SchemaResult())
     for ticket in (check.ticket, 77):
         with pytest.raises(KeyError):
