@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from teeline.validators.checks.context import Context, SchemaRules, WantedCheck
+from teeline.validators.checks.cross import holds_replacement
+from teeline.validators.checks.estimate import text_size
 from teeline.validators.checks.request import RequestFacts
 from teeline.validators.events import RequestHead, Task
 from teeline.validators.model import Circumstances, Ended, Exchange, Place, Side, Unit, Violation
@@ -30,6 +32,8 @@ _MAX_CHECKS: Final = 256 * 1024
 """Bytes of all schemas and documents that a report gives back to be checked."""
 _LONG: Final = 256
 """Characters of a text that an outline keeps."""
+_MANY: Final = 64
+"""Messages that an outline keeps one by one."""
 _BULKY: Final = ("messages", "input", "prompt")
 """Members of a request that hold the texts of a conversation."""
 _EXACT: Final = frozenset({"tools"})
@@ -89,10 +93,33 @@ def outline(document: Any) -> dict[str, Any]:
         return {"document": None, "texts": []}
     texts: list[list[Any]] = []
     cut = {
-        name: _cut(value, [name], texts) if name in _BULKY else value
+        name: _cut(_merged(value), [name], texts) if name in _BULKY else value
         for name, value in document.items()
     }
     return {"document": cut, "texts": texts}
+
+
+def _merged(entries: Any) -> Any:
+    """Messages and items with nothing but text as one, where there are many."""
+    if not isinstance(entries, list) or len(entries) <= _MANY:
+        return entries
+    kept: list[Any] = []
+    size, replaced = 0, False
+    for entry in entries:
+        characters = None if _is_tools(entry) else text_size(entry)
+        if characters is None:
+            kept.append(entry)
+        else:
+            size += characters
+            replaced = replaced or holds_replacement(entry)
+    if len(kept) == len(entries):
+        return entries
+    text = (_REPLACEMENT if replaced else " ") + " " * (size - 1)
+    return [*kept, {"role": "user", "content": text}]
+
+
+def _is_tools(entry: Any) -> bool:
+    return isinstance(entry, dict) and not _EXACT.isdisjoint(entry)
 
 
 def _cut(value: Any, path: list[Any], texts: list[list[Any]]) -> Any:
@@ -101,6 +128,8 @@ def _cut(value: Any, path: list[Any], texts: list[list[Any]]) -> Any:
         texts.append([path, len(value), _REPLACEMENT in value])
         return ""
     if isinstance(value, list):
+        if set(map(type, value)) == {int}:
+            return [int(any(value))]  # one input, in tokens
         return [_cut(item, [*path, n], texts) for n, item in enumerate(value)]
     if isinstance(value, dict):
         return {

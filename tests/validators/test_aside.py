@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from teeline.validators.aside import MAX_REPORT, filled, outline
+from teeline.validators.checks.request import facts_of
 from teeline.validators.events import Aside, Closed, Output, Report, RequestHead, ResponseHead
 from teeline.validators.exchangefile import parse, replay
 from teeline.validators.history import History
 from teeline.validators.inspector import Inspector
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange
+from teeline.validators.operation import Operation
 from teeline.validators.replay import TOO_LARGE, perform
 from teeline.validators.wire.content import FREE, ContentDecoder
 from tests.validators.exchanges import (
@@ -259,6 +261,26 @@ def test_an_outline_keeps_lengths_where_texts_were_and_everything_else() -> None
     text = second["content"][0]["text"]
     assert len(text) == 1000 and "\ufffd" in text
     assert third == document["messages"][2]
+
+
+def test_an_outline_of_many_messages_says_how_much_text_they_are() -> None:
+    """Calls, pictures and tools stay; what is compared of plain texts is their size alone."""
+    picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u"}}]}
+    brings = {"type": "message", "content": "x", "tools": [{"name": "f"}]}
+    plain = [{"role": "user", "content": "abc"}, {"role": "user", "content": "\ufffd"}]
+    read = filled(json.loads(json.dumps(outline({"messages": [picture, brings, *plain * 500]}))))
+    [first, second, rest] = read["messages"]
+    assert (first, second) == (picture, brings)
+    assert len(rest["content"]) == 2000 and "\ufffd" in rest["content"]
+
+
+@pytest.mark.parametrize("inputs", [["a"] * 3000, [[1, 2, 3]] * 3000, [5] * 3000, [""] * 3])
+def test_an_outline_has_as_many_inputs_as_the_request(inputs: list[Any]) -> None:
+    asked, read = (
+        facts_of(document, Operation.EMBEDDINGS)
+        for document in ({"input": inputs}, filled(outline({"input": inputs})))
+    )
+    assert read.inputs("input") == asked.inputs("input")
 
 
 @pytest.mark.parametrize("document", [None, [], "x", 1])

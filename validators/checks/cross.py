@@ -175,11 +175,12 @@ def check_replaced(ctx: Context, *, replaced: bool, finish: str | None, pointer:
     # Bytes that were no UTF-8 have a rule of their own; our own decoding put U+FFFD in their place.
     if ctx.report.has("http.utf8-invalid", "sse.utf8-invalid"):
         return
-    if not _holds_replacement(ctx.request.document):
+    if not holds_replacement(ctx.request.document):
         ctx.report("cross.replacement-characters", pointer, detail="U+FFFD in the text")
 
 
-def _holds_replacement(document: Any) -> bool:
+def holds_replacement(document: Any) -> bool:
+    """Whether U+FFFD stands anywhere in a document."""
     waiting = [document]
     while waiting:
         value = waiting.pop()

@@ -80,6 +80,13 @@ def _is_text(entry: Any) -> bool:
     return all(_is_text_part(part) for part in _content(entry))
 
 
+def text_size(entry: Any) -> int | None:
+    """The characters of a message or an input item that is nothing but text; None for others."""
+    if not isinstance(entry, dict) or not _is_text(entry):
+        return None
+    return sum(map(len, _texts({"input": [entry]})))
+
+
 def _is_text_part(part: Any) -> bool:
     kind = part.get("type") if isinstance(part, dict) else None
     return isinstance(kind, str) and kind in _PARTS
