@@ -412,8 +412,10 @@ class Inspector:
             return _NOTHING
         self._ctx.report.at = at
         if self._out:
-            # With the request's report the end would only begin.
+            # With the report the end would only begin.
             self._ctx.partial("inspection-timeout")
+            if self.exchange.ended is not None:
+                self._timeline.end(at, self.exchange.ended.value)
         else:
             self._ctx.partial("schema-timeout")
         self.pending = 0

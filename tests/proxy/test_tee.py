@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from teeline.proxy.clock import Now
+from teeline.proxy.memory import Inspectors
 from teeline.proxy.sinks import Fanout
 from teeline.proxy.tee import (
     UNINSPECTED,
@@ -30,6 +31,7 @@ from teeline.validators.events import (
     ResponseHead,
     SchemaCheck,
     SchemaResult,
+    Task,
 )
 from teeline.validators.inspector import Inspector
 from teeline.validators.limits import Limits
@@ -273,6 +275,65 @@ def test_a_schema_check_without_a_checker_counts_as_not_checked(
     run(bench.whole())
     assert bench.probe.calls[-1][:3] == ("schema_result", 0, SchemaResult(unchecked="unavailable"))
     assert bench.kinds == ["Opened", "Closed"]
+
+
+class Elsewhere:
+    """Inspects nothing; fails, or never comes to an end."""
+
+    longest = 0.0
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.asked: list[Task] = []
+        self._error = error
+
+    async def inspect(self, task: Task) -> Report:
+        self.asked.append(task)
+        if self._error is not None:
+            raise self._error
+        await asyncio.Event().wait()
+        return Report()
+
+
+def large(elsewhere: Elsewhere | None, patience: float) -> Recorder:
+    """The records of an exchange whose answer is to be inspected elsewhere."""
+    recorder = Recorder()
+
+    async def test() -> None:
+        observers = Observers(
+            Inspectors(aside=True),
+            Policy({}),
+            Fanout([recorder]),
+            ManualClock(),
+            limits=Limits(in_place=10),
+            aside=elsewhere,
+        )
+        tee = observers.open("relay", "", ())
+        tee.request_head(HEAD, tee.now())
+        tee.response_head(ANSWER, tee.now())
+        tee.response_body(b'{"sk-secret": 1}', tee.now())
+        tee.end(Ended.COMPLETE)
+        assert not recorder.exchanges
+        await observers.settle(patience)
+
+    run(test())
+    return recorder
+
+
+def test_who_inspects_elsewhere_may_fail_or_be_missing(caplog: pytest.LogCaptureFixture) -> None:
+    for elsewhere in (Elsewhere(ValueError("sk-secret")), None):
+        [exchange] = large(elsewhere, 30.0).exchanges
+        assert exchange.inspection == "partial (inspection-unavailable)"
+    assert "ValueError" in caplog.text and "sk-secret" not in caplog.text
+
+
+def test_an_exchange_that_is_inspected_elsewhere_closes_with_the_server() -> None:
+    elsewhere = Elsewhere()
+    [exchange] = large(elsewhere, 0.01).exchanges
+    assert len(elsewhere.asked) == 1
+    assert (exchange.inspection, exchange.ended) == (
+        "partial (inspection-timeout)",
+        Ended.COMPLETE,
+    )
 
 
 def test_an_exchange_without_schema_checks_is_closed_by_its_end() -> None:
