@@ -15,6 +15,7 @@ from typing import Any
 
 from teeline.config.model import (
     AuditConfig,
+    CaptureConfig,
     Config,
     ListenAddress,
     RulesConfig,
@@ -188,6 +189,26 @@ def _limit(tree: Tree) -> float | None:
     return seconds
 
 
+def _above_0(tree: Tree) -> float:
+    if (number := _seconds(tree)) == 0:
+        raise ValueError("is not a number above 0")
+    return number
+
+
+def _path(tree: Tree) -> Path:
+    return Path(_text(tree))
+
+
+def _optional_path(tree: Tree) -> Path | None:
+    return None if tree.value is None else _path(tree)
+
+
+def _names(tree: Tree) -> tuple[str, ...]:
+    if not isinstance(tree.value, list):
+        raise ValueError(f"is {_kind(tree.value)}, not a list")
+    return tuple(_text(item) for item in tree.value)
+
+
 def _pattern(tree: Tree) -> str:
     """A rule's id or family, as the register knows it."""
     text = _text(tree)
@@ -266,7 +287,32 @@ _ROOT = {
         # A limit whose default has a fraction is a time.
         {f.name: _seconds if isinstance(f.default, float) else _count for f in fields(Limits)},
     ),
-    "audit": _Section(AuditConfig, {"enabled": _flag, "dir": lambda tree: Path(_text(tree))}),
+    "audit": _Section(
+        AuditConfig,
+        {
+            "enabled": _flag,
+            "dir": _path,
+            "keep_days": _above_0,
+            "keep_bytes": _count,
+            "file_bytes": _count,
+            "file_hours": _above_0,
+            "compress": _flag,
+            "anchor": _optional_path,
+            "fingerprint_secret_file": _optional_path,
+        },
+    ),
+    "capture": _Section(
+        CaptureConfig,
+        {
+            "when": _text,
+            "rules": _patterns,
+            "upstreams": _names,
+            "max_bytes": _count,
+            "memory": _count,
+            "keep_days": _above_0,
+            "keep_bytes": _count,
+        },
+    ),
     "shutdown": _Section(ShutdownConfig, {"deadline": _seconds}),
     "schema": _Section(SchemaConfig, {"timeout": _seconds}),
 }

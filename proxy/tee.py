@@ -15,7 +15,9 @@ import re
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
+from teeline.proxy.capture import Capture, Recording
 from teeline.proxy.clock import Clock, Now
+from teeline.proxy.fingerprint import Fingerprint
 from teeline.proxy.head import Fields
 from teeline.proxy.sinks import Fanout
 from teeline.validators.events import (
@@ -74,6 +76,8 @@ class Observers:
     clock.
 
     ``schema_timeout``: seconds that the end of an exchange waits for schema checks at most.
+    ``capture`` says of which exchanges bytes are kept, ``fingerprint`` tells clients apart; both are
+    the audit log's.
     """
 
     def __init__(
@@ -86,6 +90,8 @@ class Observers:
         checker: SchemaChecker | None = None,
         limits: Limits = DEFAULT_LIMITS,
         schema_timeout: float = 1.0,
+        capture: Capture | None = None,
+        fingerprint: Fingerprint | None = None,
     ) -> None:
         self.policy = policy
         self.sinks = sinks
@@ -94,6 +100,8 @@ class Observers:
         self._inspect = inspect
         self._clock = clock
         self._limits = limits
+        self._capture = capture
+        self._fingerprint = fingerprint
         self._tasks: set[asyncio.Task[None]] = set()
         self._logged: set[str] = set()
 
@@ -105,6 +113,7 @@ class Observers:
             id=exchange_id(now()),
             upstream=upstream,
             client=client,
+            client_key=self._fingerprint.of(fields) if self._fingerprint is not None else "",
             trace_id=trace_id or os.urandom(16).hex(),
             span_id=os.urandom(8).hex(),
             parent_span_id=parent,
@@ -115,7 +124,9 @@ class Observers:
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self.failed("inspector", error)
             inspector = None
-        return Tee(self, exchange, inspector, now)
+        recording = self._capture.open(upstream) if self._capture is not None else None
+        exchange.recording = recording
+        return Tee(self, exchange, inspector, now, recording)
 
     def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs the rest of an exchange's observation beside the traffic that goes on."""
@@ -147,11 +158,13 @@ class Tee:
         exchange: Exchange,
         inspector: ExchangeInspector | None,
         now: Now,
+        recording: Recording | None = None,
     ) -> None:
         self.exchange = exchange
         self.now = now
         self._observers = observers
         self._inspector = inspector
+        self._recording = recording
         self._checks: set[asyncio.Task[None]] = set()
         self._opened = False
         self._closed = False
@@ -164,12 +177,16 @@ class Tee:
         return self._opened
 
     def request_head(self, head: RequestHead, at: float) -> None:
+        if self._recording is not None:
+            self._recording.request_head(head)
         if self._inspector is not None:
             self._feed(self._inspector.request_head, head, at)
         if not self._opened:
             self._open_uninspected(head, at)
 
     def request_body(self, data: bytes, at: float) -> None:
+        if self._recording is not None:
+            self._recording.request_body(data)
         if self._inspector is not None:
             self._feed(self._inspector.request_body, data, at)
         else:
@@ -180,12 +197,16 @@ class Tee:
             self._feed(self._inspector.request_end, at)
 
     def response_head(self, head: ResponseHead, at: float) -> None:
+        if self._recording is not None:
+            self._recording.response_head(head)
         if self._inspector is not None:
             self._feed(self._inspector.response_head, head, at)
         if self._inspector is None:
             self.exchange.status = head.status
 
     def response_body(self, data: bytes, at: float) -> None:
+        if self._recording is not None:
+            self._recording.response_body(data)
         if self._inspector is not None:
             self._feed(self._inspector.response_body, data, at)
         else:

@@ -27,6 +27,7 @@ MAX_LINE: Final = 1024 * 1024
 
 _SEAL = re.compile(rb',"hash":"([0-9a-f]{64})"\}\Z')
 _SEAL_LENGTH = len(b',"hash":"' + b"0" * 64 + b'"}')
+_TS_LENGTH = len("2026-11-30T12:01:07.250000Z")
 _HEX = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -110,6 +111,24 @@ def parse(line: bytes) -> Record:
     if not isinstance(prev, str) or not _HEX.match(prev):
         raise LineError("its prev isn't a hash")
     return Record(chain, seq, prev, seal.group(1).decode(), kind, fields)
+
+
+def plain_successor(line: bytes, chain: str, seq: int, prev: str) -> str | None:
+    """The hash of a line (with its newline) that is the record of an exchange and comes next in its
+    chain; None where ``parse`` has to say what it is.
+
+    Only bytes that this module wrote in this order are recognised.
+    """
+    start = b'{"v":1,"chain":"%b","seq":%d,"ts":"' % (chain.encode(), seq)
+    behind = len(start) + _TS_LENGTH
+    if not line.startswith(start) or line[behind : behind + 7] != b'","id":':
+        return None
+    body = line[: -_SEAL_LENGTH - 1]
+    digest = hashlib.sha256(body).hexdigest()
+    sealed = b'%b","hash":"%b"}\n' % (prev.encode(), digest.encode())
+    return (
+        digest if line.endswith(sealed) and body.endswith(b',"prev":"%b"' % prev.encode()) else None
+    )
 
 
 def intact(line: bytes) -> Record | None:

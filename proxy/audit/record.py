@@ -71,7 +71,8 @@ def ruleset_id(rules: Mapping[str, Rule]) -> str:
 
 
 def exchange_record(exchange: Exchange) -> dict[str, Any]:
-    """A closed exchange. No query, no header, no body; of the client its address alone."""
+    """A closed exchange. No query, no header, no body; of the client its address, and its key's
+    fingerprint where one was made."""
     return {
         "id": printable(exchange.id, _NAME),
         "trace_id": printable(exchange.trace_id, _NAME),
@@ -85,7 +86,10 @@ def exchange_record(exchange: Exchange) -> dict[str, Any]:
         "stream": exchange.stream,
         "status": None if exchange.status is None else int64(exchange.status),
         "request_id": _text(exchange.request_id),
-        "client": {"peer": printable(exchange.client, _NAME)},
+        "client": {
+            "peer": printable(exchange.client, _NAME),
+            "key": exchange.client_key or None,
+        },
         "timing": _timing(exchange.timing),
         "timeline": [
             [_micro(entry.at), entry.kind, int64(entry.index), int64(entry.size)]

@@ -18,10 +18,15 @@ import click
 
 from teeline.config.load import ConfigError, Setting, load
 from teeline.config.model import Config, UpstreamConfig
+from teeline.proxy.audit.bodies import Keep as KeepBodies
+from teeline.proxy.audit.files import prepare
 from teeline.proxy.audit.record import Origin, ruleset_id
-from teeline.proxy.audit.sink import AuditSink
+from teeline.proxy.audit.sink import AuditSink, unwritable
+from teeline.proxy.audit.writer import Rotation
+from teeline.proxy.capture import Capture
 from teeline.proxy.cli import CANT_RUN, USAGE
 from teeline.proxy.console import ConsoleSink
+from teeline.proxy.fingerprint import Fingerprint, SecretError, load_or_make
 from teeline.proxy.reports.model import tool_version
 from teeline.proxy.schemapool import SchemaPool, SchemaPoolError
 from teeline.proxy.server import Listener, ProxyServer, ServeError
@@ -67,11 +72,12 @@ def command(
         raise click.UsageError("--audit-dir and --no-audit exclude each other")
     try:
         config = load(file, os.environ, _settings(upstream, listen, audit_dir, no_audit))
-        sinks = _sinks(config, os.environ)
+        capture, fingerprint = _observers(config)
+        sinks = _sinks(config, os.environ, capture)
         _log_to_stderr()
         # Sinks write from threads of their own; at the default 5 ms they would hold up the loop.
         sys.setswitchinterval(_SWITCH_SECONDS)
-        asyncio.run(_serve(config, sinks, _say))
+        asyncio.run(_serve(config, sinks, _say, capture, fingerprint))
     except ConfigError as error:
         for problem in error.problems:
             _say(f"teeline serve: {problem}")
@@ -79,7 +85,7 @@ def command(
     except SinkError as error:
         _say(f"teeline serve: {error}")
         ctx.exit(USAGE)
-    except ServeError as error:
+    except (ServeError, SecretError) as error:
         _say(f"teeline serve: {error}")
         ctx.exit(CANT_RUN)
 
@@ -98,7 +104,9 @@ def _settings(
         yield Setting(("audit", "enabled"), False, "--no-audit")
 
 
-def _sinks(config: Config, environ: Mapping[str, str]) -> list[Sink]:
+def _sinks(
+    config: Config, environ: Mapping[str, str], capture: Capture | None = None
+) -> list[Sink]:
     """Raises SinkError where an OTEL_* variable can't work."""
     sinks: list[Sink] = [ConsoleSink(sys.stdout)]
     servers = {
@@ -108,18 +116,51 @@ def _sinks(config: Config, environ: Mapping[str, str]) -> list[Sink]:
     if telemetry is not None:
         sinks.append(telemetry)
     if config.audit.enabled:
-        chosen = tuple(f"{upstream.name}={upstream.profile}" for upstream in config.upstreams)
-        origin = Origin(tool_version(), ruleset_id(register()), chosen)
-        sinks.append(AuditSink(config.audit.dir, origin=origin))
+        sinks.append(audit_sink(config, capture))
     return sinks
 
 
-async def _serve(config: Config, sinks: list[Sink], say: Say) -> None:
+def audit_sink(config: Config, capture: Capture | None) -> AuditSink:
+    """The audit log as it is configured."""
+    audit, bodies = config.audit, config.capture
+    chosen = tuple(f"{upstream.name}={upstream.profile}" for upstream in config.upstreams)
+    return AuditSink(
+        audit.dir,
+        origin=Origin(tool_version(), ruleset_id(register()), chosen),
+        max_bytes=audit.keep_bytes,
+        max_age_days=audit.keep_days,
+        anchor=audit.anchor,
+        rotation=Rotation(audit.file_bytes, audit.file_hours * 3600),
+        compress=audit.compress,
+        capture=capture,
+        keep_bodies=KeepBodies(bodies.keep_bytes, bodies.keep_days * 86400) if capture else None,
+    )
+
+
+def _observers(config: Config) -> tuple[Capture | None, Fingerprint | None]:
+    """What the audit log needs of each exchange beside its findings. Raises ServeError, SecretError."""
+    if not config.audit.enabled:
+        return None, None
+    capture = Capture(config.capture) if config.capture.enabled else None
+    try:
+        prepare(config.audit.dir)
+    except OSError as error:
+        raise ServeError(unwritable(config.audit.dir, error)) from None
+    return capture, load_or_make(config.audit.secret_file)
+
+
+async def _serve(
+    config: Config,
+    sinks: list[Sink],
+    say: Say,
+    capture: Capture | None = None,
+    fingerprint: Fingerprint | None = None,
+) -> None:
     """Serves until a signal comes. Raises ServeError."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_stray)
     checker = SchemaPool(timeout=config.schema.timeout)
-    server = ProxyServer(config, sinks, checker)
+    server = ProxyServer(config, sinks, checker, capture=capture, fingerprint=fingerprint)
     signals: asyncio.Queue[None] = asyncio.Queue()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, signals.put_nowait, None)
@@ -163,8 +204,18 @@ def banner(listeners: Iterable[Listener], sinks: Iterable[Sink], config: Config)
             yield f"OPENAI_BASE_URL={route.base_url} -> {route.target}"
     audit = printable(str(config.audit.dir), 1000) if config.audit.enabled else "off"
     yield f"audit log: {audit}"
+    if config.audit.enabled and config.capture.enabled:
+        yield f"capture: bodies of exchanges are kept in {audit}/bodies ({_kept(config)})"
     exports = any(isinstance(sink, TelemetrySink) for sink in sinks)
     yield f"OTLP: {'on' if exports else 'off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)'}"
+
+
+def _kept(config: Config) -> str:
+    capture = config.capture
+    words = [] if capture.when == "never" else [f"when: {capture.when}"]
+    words += [f"rules: {', '.join(capture.rules)}"] if capture.rules else []
+    words += [f"upstreams: {', '.join(capture.upstreams)}"] if capture.upstreams else []
+    return "; ".join(words)
 
 
 async def warm_up(checker: SchemaPool) -> None:
