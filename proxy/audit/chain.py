@@ -27,6 +27,8 @@ MAX_LINE: Final = 1024 * 1024
 
 _SEAL = re.compile(rb',"hash":"([0-9a-f]{64})"\}\Z')
 _SEAL_LENGTH = len(b',"hash":"' + b"0" * 64 + b'"}')
+_LINKS_LENGTH = _SEAL_LENGTH + len(b',"prev":"' + b"0" * 64 + b'"')
+_SHA = hashlib.sha256
 _TS_LENGTH = len("2026-11-30T12:01:07.250000Z")
 _HEX = re.compile(r"[0-9a-f]{64}\Z")
 
@@ -113,22 +115,37 @@ def parse(line: bytes) -> Record:
     return Record(chain, seq, prev, seal.group(1).decode(), kind, fields)
 
 
-def plain_successor(line: bytes, chain: str, seq: int, prev: str) -> str | None:
-    """The hash of a line (with its newline) that is the record of an exchange and comes next in its
-    chain; None where ``parse`` has to say what it is.
+class Run(NamedTuple):
+    """Lines that follow each other: how many, where the last one begins, where they end."""
 
-    Only bytes that this module wrote in this order are recognised.
+    count: int
+    last: int
+    end: int
+    position: Position
+
+
+def successors(data: bytes, begin: int, most: int, chain: str, after: Position) -> Run:
+    """The lines from a byte of ``data`` on (``most`` of them) that are records of exchanges and come
+    one behind the other after a position of a chain.
+
+    Only bytes that this module wrote in this order are recognised; what ``parse`` says of the first
+    other line is another matter. Checking a log then costs little more than its hashes.
     """
-    start = b'{"v":1,"chain":"%b","seq":%d,"ts":"' % (chain.encode(), seq)
-    behind = len(start) + _TS_LENGTH
-    if not line.startswith(start) or line[behind : behind + 7] != b'","id":':
-        return None
-    body = line[: -_SEAL_LENGTH - 1]
-    digest = hashlib.sha256(body).hexdigest()
-    sealed = b'%b","hash":"%b"}\n' % (prev.encode(), digest.encode())
-    return (
-        digest if line.endswith(sealed) and body.endswith(b',"prev":"%b"' % prev.encode()) else None
-    )
+    opening, view, sha256 = b'{"v":1,"chain":"%b","seq":' % chain.encode(), memoryview(data), _SHA
+    seq, prev, last = after.seq, after.head.encode(), begin
+    most += seq
+    while seq < most:
+        end = data.find(b"\n", begin)
+        start = b'%b%d,"ts":"' % (opening, seq + 1)
+        kind = begin + len(start) + _TS_LENGTH
+        if end < 0 or data[kind : kind + 7] != b'","id":' or not data.startswith(start, begin):
+            break
+        digest = sha256(view[begin : end - _SEAL_LENGTH]).hexdigest().encode()
+        if data[end - _LINKS_LENGTH : end] != b',"prev":"%b","hash":"%b"}' % (prev, digest):
+            break
+        prev, last, begin = digest, begin, end + 1
+        seq += 1
+    return Run(seq - after.seq, last, begin, Position(seq, prev.decode()))
 
 
 def intact(line: bytes) -> Record | None:

@@ -9,7 +9,8 @@ finding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
@@ -17,11 +18,12 @@ from typing import BinaryIO, Final, NamedTuple
 from teeline.proxy.audit.chain import (
     MAX_LINE,
     LineError,
+    Position,
     Record,
     digest_of,
     intact,
     parse,
-    plain_successor,
+    successors,
 )
 from teeline.proxy.audit.files import LogName, open_log
 from teeline.proxy.audit.packing import DamagedError
@@ -30,7 +32,7 @@ from teeline.proxy.text import printable
 
 MAX_FINDINGS: Final = 100
 """Findings that are told one by one for a file; more are counted."""
-_PROGRESS: Final = 10_000
+_PIECE: Final = 1024 * 1024
 
 
 _DAMAGE: Final = {
@@ -117,6 +119,46 @@ class Gap(NamedTuple):
     found: set[int]
 
 
+class Lines:
+    """The lines of a file in batches, up to a size where one is given.
+
+    ``offset`` is how far it was read, ``torn`` what stood behind the last newline. Of a line that is
+    too long a piece stands for it that is too long, too.
+    """
+
+    def __init__(self, file: BinaryIO, limit: int | None) -> None:
+        self._file = file
+        self._limit = limit
+        self._skipping = False
+        self.offset = 0
+        self.torn = b""
+
+    def batch(self) -> bytes:
+        """The next whole lines, newlines included; empty at the end. OSError."""
+        while piece := self._read():
+            if self._skipping:
+                _, newline, piece = piece.partition(b"\n")
+                if not newline:
+                    continue
+                self._skipping = False
+            end = piece.rfind(b"\n") + 1
+            lines = self.torn + piece[:end] if end else b""
+            self.torn = piece[end:] if end else self.torn + piece
+            if len(self.torn) > MAX_LINE:
+                lines += self.torn + b"\n"
+                self.torn = b""
+                self._skipping = True
+            if lines:
+                return lines
+        return b""
+
+    def _read(self) -> bytes:
+        room = _PIECE if self._limit is None else min(_PIECE, self._limit - self.offset)
+        piece = self._file.read(room)
+        self.offset += len(piece)
+        return piece
+
+
 class Scanner:
     """Scans one file. ``seen`` is called with each intact record that is no exchange, or whose number
     is ``awaited``, and its line; ``progress`` now and then with the lines since its last call.
@@ -130,13 +172,13 @@ class Scanner:
         live: bool,
         bounds: Bounds | None,
         seen: Callable[[Record, Finding], None],
-        awaited: Container[int] = (),
+        awaited: Iterable[int] = (),
         progress: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._scan = Scan(name, path, live)
         self._bounds = bounds
         self._seen = seen
-        self._awaited = awaited
+        self._awaited = sorted(awaited)
         self._progress = progress
         self._expected = 0
         self._gaps: list[Gap] = []
@@ -170,52 +212,55 @@ class Scanner:
             self._find("torn", 0, "it is empty: a start was cut off, or the file was")
 
     def _lines(self, file: BinaryIO) -> None:
-        # A file that is being written is looked at as far as it came when its end is reached.
-        limit = self._bounds.size if self._bounds is not None else 1 << 62
-        scan = self._scan
-        while self._offset < limit:
-            line = file.readline(min(MAX_LINE + 1, limit - self._offset))
-            if not line:
-                break
-            self._offset += len(line)
-            scan.lines += 1
-            number = scan.lines
-            if number % _PROGRESS == 0:
-                self._progress(_PROGRESS)
-            if self._goes_on(line):
-                continue
-            self._read_last()
-            if line.endswith(b"\n"):
-                self._line(line[:-1], number)
-            elif len(line) > MAX_LINE:
-                self._bad("unreadable", number, "it is longer than any line of an audit log")
-                self._offset += _skip_line(file, limit - self._offset)
-            else:
-                self._torn(line, number)
+        reader = Lines(file, self._bounds.size if self._bounds is not None else None)
+        while data := reader.batch():
+            before = self._scan.lines
+            self._batch(data)
+            self._progress(self._scan.lines - before)
         self._read_last()
-        self._progress(scan.lines % _PROGRESS)
+        self._offset = reader.offset
+        if reader.torn:
+            self._scan.lines += 1
+            self._torn(reader.torn, self._scan.lines)
 
-    def _goes_on(self, line: bytes) -> bool:
-        """Whether a line is the exchange that is due: its bytes say so without being parsed.
+    def _batch(self, data: bytes) -> None:
+        """Looks at whole lines."""
+        begin = 0
+        while begin < len(data):
+            begin = self._going_on(data, begin)
+            if begin < len(data):
+                self._read_last()
+                self._scan.lines += 1
+                end = data.find(b"\n", begin)
+                self._line(data[begin:end], self._scan.lines)
+                begin = end + 1
 
-        Nearly all lines are; parsing them would cost more than the hash.
+    def _going_on(self, data: bytes, begin: int) -> int:
+        """Passes over the exchanges that are due: their bytes say so without being parsed.
+
+        Nearly all lines are such. Records that somebody vouches for are looked at one by one.
         """
         scan = self._scan
-        if scan.closed or not scan.tail_trusted or self._expected in self._awaited:
-            return False
-        digest = plain_successor(line, scan.name.chain, self._expected, self._hash)
-        if digest is None:
-            return False
-        self._hash = digest
-        self._expected += 1
-        self._unread = line
-        return True
+        if scan.closed or not scan.tail_trusted or not self._hash:
+            return begin
+        nearest = bisect_left(self._awaited, self._expected)
+        most = len(data)
+        if nearest < len(self._awaited):
+            most = self._awaited[nearest] - self._expected
+        run = successors(
+            data, begin, most, scan.name.chain, Position(self._expected - 1, self._hash)
+        )
+        if run.count:
+            self._expected, self._hash = run.position.seq + 1, run.position.head
+            self._unread = data[run.last : run.end - 1]
+            scan.lines += run.count
+        return run.end
 
     def _read_last(self) -> None:
         """Makes the last line that was only compared the last record."""
         line, self._unread = self._unread, None
         if line is not None:
-            self._scan.last = intact(line[:-1]) or self._scan.last
+            self._scan.last = intact(line) or self._scan.last
 
     def _torn(self, line: bytes, number: int) -> None:
         if self._scan.live and self._bounds is None:
@@ -243,6 +288,9 @@ class Scanner:
             self._note("torn", self._scan.lines + 1, message)
 
     def _line(self, line: bytes, number: int) -> None:
+        if len(line) > MAX_LINE:
+            self._bad("unreadable", number, "it is longer than any line of an audit log")
+            return
         try:
             record = parse(line)
         except LineError as error:
@@ -336,14 +384,3 @@ class Scanner:
 
     def _note(self, kind: str, number: int, message: str) -> None:
         self._scan.notes.append(Finding(kind, str(self._scan.path), number, message))
-
-
-def _skip_line(file: BinaryIO, room: int) -> int:
-    """Reads on to the end of an overlong line; the bytes that were skipped."""
-    skipped = 0
-    while skipped < room:
-        part = file.readline(min(MAX_LINE, room - skipped))
-        skipped += len(part)
-        if not part or part.endswith(b"\n"):
-            break
-    return skipped
