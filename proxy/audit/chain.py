@@ -118,7 +118,7 @@ def parse(line: bytes) -> Record:
 class Run(NamedTuple):
     """Lines that follow each other: how many, where the last one begins, where they end."""
 
-    count: int
+    lines: int
     last: int
     end: int
     position: Position

@@ -32,13 +32,14 @@ _COUNTERS = 32
 
 
 class Origin(NamedTuple):
-    """Who writes a chain: teeline's version, the rule set (see ``ruleset_id``), the profiles in
-    use.
+    """Who writes a chain: teeline's version, the rule set (see ``ruleset_id``), the profiles in use,
+    and the upstreams with their base URLs.
     """
 
     version: str
     rules: str
     profiles: tuple[str, ...] = ()
+    upstreams: tuple[tuple[str, str], ...] = ()
 
 
 class Ended(NamedTuple):
@@ -133,6 +134,7 @@ def opening_record(
         "teeline": origin.version,
         "rules": origin.rules,
         "profiles": list(origin.profiles),
+        "upstreams": dict(origin.upstreams),
         "before": None if before is None else before._asdict(),
         "previous": [ended._asdict() for ended in previous],
     }

@@ -250,10 +250,10 @@ class Scanner:
         run = successors(
             data, begin, most, scan.name.chain, Position(self._expected - 1, self._hash)
         )
-        if run.count:
+        if run.lines:
             self._expected, self._hash = run.position.seq + 1, run.position.head
             self._unread = data[run.last : run.end - 1]
-            scan.lines += run.count
+            scan.lines += run.lines
         return run.end
 
     def _read_last(self) -> None:

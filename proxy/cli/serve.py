@@ -126,7 +126,12 @@ def audit_sink(config: Config, capture: Capture | None) -> AuditSink:
     chosen = tuple(f"{upstream.name}={upstream.profile}" for upstream in config.upstreams)
     return AuditSink(
         audit.dir,
-        origin=Origin(tool_version(), ruleset_id(register()), chosen),
+        origin=Origin(
+            tool_version(),
+            ruleset_id(register()),
+            chosen,
+            tuple((upstream.name, str(upstream.url)) for upstream in config.upstreams),
+        ),
         max_bytes=audit.keep_bytes,
         max_age_days=audit.keep_days,
         anchor=audit.anchor,
