@@ -178,7 +178,7 @@ class Tee:
 
     def request_head(self, head: RequestHead, at: float) -> None:
         if self._recording is not None:
-            self._recording.request_head(head)
+            self._keep(self._recording.request_head, head)
         if self._inspector is not None:
             self._feed(self._inspector.request_head, head, at)
         if not self._opened:
@@ -186,7 +186,7 @@ class Tee:
 
     def request_body(self, data: bytes, at: float) -> None:
         if self._recording is not None:
-            self._recording.request_body(data)
+            self._keep(self._recording.request_body, data)
         if self._inspector is not None:
             self._feed(self._inspector.request_body, data, at)
         else:
@@ -198,7 +198,7 @@ class Tee:
 
     def response_head(self, head: ResponseHead, at: float) -> None:
         if self._recording is not None:
-            self._recording.response_head(head)
+            self._keep(self._recording.response_head, head)
         if self._inspector is not None:
             self._feed(self._inspector.response_head, head, at)
         if self._inspector is None:
@@ -206,7 +206,7 @@ class Tee:
 
     def response_body(self, data: bytes, at: float) -> None:
         if self._recording is not None:
-            self._recording.response_body(data)
+            self._keep(self._recording.response_body, data)
         if self._inspector is not None:
             self._feed(self._inspector.response_body, data, at)
         else:
@@ -232,6 +232,13 @@ class Tee:
             check.cancel()
         if self._inspector is not None and self._inspector.pending:
             self._feed(self._inspector.expire, self.now())
+
+    def _keep(self, step: Callable[[Any], None], what: Any) -> None:
+        try:
+            step(what)
+        except Exception as error:  # noqa: BLE001  observers can't break traffic
+            self._observers.failed("capture", error)
+            self._recording = None
 
     def _feed(self, step: Callable[..., Sequence[Output]], *what: Any) -> None:
         try:

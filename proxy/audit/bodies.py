@@ -78,7 +78,13 @@ class BodyStore:
         }
 
     def retain(self, now: float) -> None:
-        """Erases the oldest until the rest may stay; OSError."""
+        """Erases the oldest until the rest may stay."""
+        try:
+            self._erase(now)
+        except OSError as error:
+            self._failed(error)
+
+    def _erase(self, now: float) -> None:
         found = sorted(_files(self._folder))
         total = sum(each.size for each in found)
         for each in found:
@@ -106,7 +112,8 @@ class BodyStore:
                 return
         except FileNotFoundError:
             pass
-        path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        for folder in (self._folder, path.parent):
+            folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
         draft = path.with_name(f".{digest}.{os.getpid()}{_DRAFT}")
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, FILE_MODE)
         try:

@@ -12,6 +12,7 @@ by whatever death: that tells a chain that is being written from one whose proce
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import io
 import os
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from teeline.proxy.audit.chain import MAX_LINE, Position, intact, seconds
-from teeline.proxy.audit.packing import PACKED, Unpacker
+from teeline.proxy.audit.packing import PACKED, DamagedError, Unpacker
 from teeline.proxy.audit.record import Ended
 
 FILE_MODE: Final = 0o600
@@ -222,9 +223,11 @@ def _last_bytes(file: BinaryIO) -> tuple[int, bytes]:
         file.seek(start)
         return start, file.read(room)
     size, data = 0, b""
-    while piece := file.read(MAX_LINE):
-        size += len(piece)
-        data = (data + piece)[-room:]
+    # Of a damaged file what can be read.
+    with contextlib.suppress(DamagedError):
+        while piece := file.read(MAX_LINE):
+            size += len(piece)
+            data = (data + piece)[-room:]
     return size - len(data), data
 
 

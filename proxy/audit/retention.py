@@ -50,10 +50,7 @@ class Stored(NamedTuple):
     @property
     def last(self) -> Retired:
         """The last line that the file holds; OSError."""
-        try:
-            seq, head = tail_of(self.path).position or (0, "")
-        except DamagedError:
-            seq, head = 0, ""
+        seq, head = tail_of(self.path).position or (0, "")
         return Retired(self.name.chain, self.name.number, seq, head)
 
     def delete(self) -> None:
