@@ -60,7 +60,8 @@ class Lookup:
             fields = orjson.loads(line)
         except orjson.JSONDecodeError:
             fields = None
-        if not isinstance(fields, dict) or fields.get("id") != entry.id:
+        whole = line.startswith(b"{") and line.endswith(b"}\n")
+        if not whole or not isinstance(fields, dict) or fields.get("id") != entry.id:
             raise GoneError(f"record {entry.id} isn't where it was: the file was changed")
         return Found(line, fields, False)
 
