@@ -14,16 +14,18 @@ import hmac
 import os
 import secrets
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from teeline.validators.model import Headers
 
 DIGITS: Final = 16
 """Hexadecimal digits of a fingerprint."""
 _MODE: Final = 0o600
 _SECRET_BYTES: Final = 32
 _MOST: Final = 4096
-_FIELDS: Final = (b"authorization", b"api-key", b"x-api-key")
+_FIELDS: Final = ("authorization", "api-key", "x-api-key")
+_LENGTHS: Final = frozenset(map(len, _FIELDS))
 
 
 class SecretError(Exception):
@@ -36,18 +38,20 @@ class Fingerprint:
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
-    def of(self, fields: Sequence[tuple[bytes, bytes]]) -> str:
+    def of(self, headers: Headers) -> str:
         """The fingerprint of the key in a request's header fields; empty where there is none."""
-        for name, value in fields:
-            if len(name) <= 13 and name.lower() in _FIELDS:
-                key = value[7:] if value[:7].lower() == b"bearer " else value
+        for name, value in headers:
+            # Nearly all names are told by their length, without being looked at.
+            if len(name) in _LENGTHS and name.lower() in _FIELDS:
+                key = value[7:] if value[:7].lower() == "bearer " else value
                 if key := key.strip():
-                    return hmac.digest(self._secret, key, "sha256").hex()[:DIGITS]
+                    data = key.encode("utf-8", "surrogateescape")
+                    return hmac.digest(self._secret, data, "sha256").hex()[:DIGITS]
         return ""
 
     def of_key(self, key: str) -> str:
         """The fingerprint of a key that somebody looks for."""
-        return self.of([(b"authorization", key.encode("utf-8", "surrogateescape"))])
+        return self.of((("authorization", key),))
 
 
 def load(path: Path) -> Fingerprint:

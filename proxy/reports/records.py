@@ -192,7 +192,7 @@ def _timeline(fields: Mapping[str, Any]) -> Iterator[Text]:
     yield Text("timeline", "dim")
     for at, kind, index, size in entries:
         offset = _number(at)
-        if offset is None:
+        if offset is None or not isinstance(index, int):
             continue
         names = broken.get(index, ()) if kind == "violation" or index else ()
         offending = kind == "violation" or (kind == "read" and bool(names))

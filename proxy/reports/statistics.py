@@ -142,7 +142,7 @@ def _hours(hours: Sequence[Tally]) -> Iterator[Text]:
     for tally in hours:
         at = datetime.fromtimestamp(int(tally.name), UTC)
         failed = round(_BAR * tally.failed / most)
-        rest = _bar((tally.exchanges - tally.failed) / most, _BAR - failed).rstrip()
+        rest = _bar((tally.exchanges - tally.failed) / most, _BAR).rstrip()
         line = Text(f"{at:%Y-%m-%d %H:00} {tally.exchanges:>10}  {100 * tally.failing:6.1f} %  ")
         yield line.append("█" * failed, "red").append(rest, "green")
 

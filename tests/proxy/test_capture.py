@@ -113,7 +113,7 @@ async def one_exchange(folder: Path, config: CaptureConfig | None) -> None:
     made = Capture(config) if config is not None else None
     keep = bodies.Keep(1 << 30, 1e9) if config is not None else None
     sink = AuditSink(folder, origin=ORIGIN, capture=made, keep_bodies=keep)
-    options = {"capture": made, "fingerprint": Fingerprint(b"s" * 32)}
+    options: dict[str, Any] = {"capture": made, "fingerprint": Fingerprint(b"s" * 32)}
     async with (
         answering(REPLY) as upstream,
         proxy(upstream.url, sink, **options) as running,

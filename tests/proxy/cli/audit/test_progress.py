@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
 
-from teeline.proxy.cli.audit import progress
 from teeline.proxy.cli.audit.progress import Progress
 
 
@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now
 
 
