@@ -245,8 +245,8 @@ def _rank(violation: Mapping[str, Any]) -> int:
 
 
 def _place(place: Mapping[str, Any]) -> str:
-    index = place.get("index")
-    words = [_text(place, "side"), _text(place, "unit") + (f" {index}" if index else "")]
+    index = f" {_text(place, 'index')}" if place.get("index") else ""
+    words = [_text(place, "side"), _text(place, "unit") + index]
     words += [f"byte {_text(place, 'byte')}"] if place.get("byte") else []
     return ", ".join(word for word in (*words, _text(place, "pointer")) if word)
 
