@@ -4,7 +4,7 @@ What belongs here: counting. What doesn't: filters (query.py), layout (proxy/rep
 
 The scoreboard is what passive traffic says of a relay: for each family of rules the share of
 exchanges that the family is about and that break none of it with a fail. It isn't the relay check,
-which asks questions of its own; the bands are named alike.
+which asks questions of its own; the bands are the same.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from typing import Any, Final, NamedTuple
 
 from teeline.proxy.audit.index import SEVERITIES, VERDICTS
 from teeline.proxy.audit.query import Filters, Plan
+from teeline.validators.scoring import Band
 
 _HOUR: Final = 3_600_000_000
 _TOP: Final = 20
 _FAIL: Final = VERDICTS["fail"]
 _WARN: Final = VERDICTS["warn"]
-
-BANDS: Final = ((90.0, "excellent"), (80.0, "passed"), (60.0, "marginal"), (0.0, "failed"))
-"""The least percentage of each band, the best first."""
 
 _STREAM: Final = True
 _FAMILIES: Final[Mapping[str, tuple[tuple[str, ...], bool | None]]] = {
@@ -109,8 +107,8 @@ class Score(NamedTuple):
 
 
 def band(share: float) -> str:
-    """What a share (0 to 100) is called."""
-    return next(name for least, name in BANDS if share >= least)
+    """What a share (0 to 100) is called, in the words of the relay check."""
+    return Band.of(share).value
 
 
 def statistics(db: sqlite3.Connection, filters: Filters) -> Statistics:
