@@ -12,8 +12,8 @@ that a recording is partial. Of header fields those listed here are kept; keys a
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 from teeline.config.model import CaptureConfig
@@ -81,6 +81,8 @@ class Recording:
 
     def __init__(self, limit: int, budget: Budget) -> None:
         self.target = ""
+        self.stored: Mapping[str, Any] | None = None
+        """What the record says of it, once it was stored: a record may be written twice over."""
         self.request = Kept()
         self.response = Kept()
         self._limit = limit

@@ -16,7 +16,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -56,11 +56,16 @@ class BodyStore:
         self._keep = keep
         self._failing = False
 
-    def store(self, recording: Recording) -> dict[str, Any]:
+    def store(self, recording: Recording) -> Mapping[str, Any]:
         """Writes what is held of an exchange and gives it up; what the record says of it.
 
-        A disk that fails costs the bodies, never the record.
+        A disk that fails costs the bodies, never the record. A second call says the same again.
         """
+        if recording.stored is None:
+            recording.stored = self._store(recording)
+        return recording.stored
+
+    def _store(self, recording: Recording) -> dict[str, Any]:
         try:
             request, response = self._body(recording.request), self._body(recording.response)
         except OSError as error:

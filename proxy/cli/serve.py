@@ -73,7 +73,7 @@ def command(
         raise click.UsageError("--audit-dir and --no-audit exclude each other")
     try:
         config = load(file, os.environ, _settings(upstream, listen, audit_dir, no_audit))
-        capture, fingerprint = _observers(config)
+        capture, fingerprint = observers(config)
         sinks = _sinks(config, os.environ, capture)
         _log_to_stderr()
         # Sinks write from threads of their own; at the default 5 ms they would hold up the loop.
@@ -144,7 +144,7 @@ def audit_sink(config: Config, capture: Capture | None) -> AuditSink:
     )
 
 
-def _observers(config: Config) -> tuple[Capture | None, Fingerprint | None]:
+def observers(config: Config) -> tuple[Capture | None, Fingerprint | None]:
     """What the audit log needs of each exchange beside its findings. Raises ServeError, SecretError."""
     if not config.audit.enabled:
         return None, None

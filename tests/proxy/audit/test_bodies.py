@@ -12,7 +12,7 @@ import pytest
 
 from teeline.proxy.audit.bodies import BodyStore, Keep, load
 from teeline.proxy.capture import Budget, Recording
-from tests.proxy.audit.logs import entries, found, writer
+from tests.proxy.audit.logs import Disk, entries, found, writer
 from tests.proxy.samples import exchange
 
 KEEP = Keep(1 << 30, 1e9)
@@ -108,3 +108,20 @@ def test_erasing_all_bodies_breaks_no_chain(tmp_path: Path) -> None:
     made.close()
     shutil.rmtree(tmp_path / "bodies")
     assert found(tmp_path) == []
+
+
+def test_a_record_that_is_tried_again_names_the_same_bodies(tmp_path: Path) -> None:
+    """The log's disk refuses a line behind bodies that were stored already."""
+    disk = Disk()
+    made = writer(tmp_path, disk=disk)
+    made._bodies = BodyStore(tmp_path, KEEP)
+    made.start()
+    each = exchange(recording=recording(b"ask", b"answer"))
+    disk.room = 10
+    assert not made.append([each])
+    disk.room = None
+    assert made.append([each])
+    made.close()
+    (record,) = [entry for entry in entries(tmp_path) if "id" in entry]
+    assert record["capture"]["state"] == "complete"
+    assert (record["capture"]["request"]["size"], record["capture"]["response"]["size"]) == (3, 6)
