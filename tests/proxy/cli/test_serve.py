@@ -35,6 +35,8 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in os.environ:
         if name.startswith(("OTEL_", "TEELINE")):
             monkeypatch.delenv(name)
+    # The default port may be taken by a proxy that runs beside the tests.
+    monkeypatch.setenv("TEELINE__ADMIN__LISTEN", "127.0.0.1:0")
     monkeypatch.chdir(tmp_path)
 
 
@@ -119,6 +121,7 @@ def test_the_banner_says_where_to_point_clients_and_where_findings_go() -> None:
             f"OPENAI_BASE_URL=http://127.0.0.1:{listeners[0].port}/v1 -> https://x/v1",
             "audit log: teeline-data",
             "OTLP: off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)",
+            "admin: off",
         ]
 
     run(test())
@@ -181,6 +184,7 @@ class Serving(NamedTuple):
 
     process: asyncio.subprocess.Process
     port: int
+    admin: str
 
     async def said(self) -> str:
         """One more line of its stderr."""
@@ -210,7 +214,9 @@ async def serve(upstream: str, *arguments: str) -> AsyncIterator[Serving]:
         assert first.startswith("OPENAI_BASE_URL=http://127.0.0.1:"), first
         for _ in range(2):
             await process.stderr.readline()
-        yield Serving(process, int(first.split("/v1")[0].rpartition(":")[2]))
+        admin = (await process.stderr.readline()).decode().strip()
+        port = int(first.split("/v1")[0].rpartition(":")[2])
+        yield Serving(process, port, admin.removeprefix("admin: "))
     finally:
         if process.returncode is None:
             process.kill()
