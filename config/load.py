@@ -181,7 +181,7 @@ def _hosts(tree: Tree) -> tuple[str, ...]:
     if not isinstance(tree.value, list):
         raise ValueError(f"is {_kind(tree.value)}, not a list")
     hosts = tuple(_text(item).lower() for item in tree.value)
-    if wrong := next((host for host in hosts if not _HOST.match(host)), None):
+    for wrong in (host for host in hosts if not _HOST.match(host)):
         raise ValueError(f"`{shown(wrong)}` is no host name; write it without scheme and port")
     return hosts
 

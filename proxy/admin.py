@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import hmac
+import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
@@ -27,6 +28,8 @@ from teeline.config.model import AdminConfig, ListenAddress
 from teeline.proxy.telemetry import prometheus
 from teeline.proxy.telemetry.metrics import Meter
 
+log = logging.getLogger("teeline.admin")
+
 COOKIE: Final = "teeline_token"
 MIN_TOKEN: Final = 16
 """Characters of a token at least: fewer could be guessed."""
@@ -35,7 +38,6 @@ _UNGUARDED: Final = frozenset({"/healthz", "/readyz"})
 """What a probe asks that knows no token and no name; the answers tell nothing else."""
 _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HEADERS: Final = {
-    "Server": "teeline",
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -192,14 +194,25 @@ def _guarded(guard: Guard) -> Any:
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         refusal = guard.refusal(request)
         if refusal is None:
-            return await handler(request)
+            return await _answered(handler, request)
         headers = {"WWW-Authenticate": "Bearer"} if refusal is HTTPStatus.UNAUTHORIZED else {}
         return web.Response(status=refusal, text=f"{refusal.phrase}\n", headers=headers)
 
     return check
 
 
+async def _answered(handler: Handler, request: web.Request) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPException:
+        raise
+    except Exception as error:  # noqa: BLE001  the library would print a traceback with values in it
+        log.error("admin: %s failed: %s", request.path, type(error).__name__)
+        return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text="internal error\n")
+
+
 async def _protect(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["Server"] = "teeline"
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)
 

@@ -118,8 +118,9 @@ class Parts(NamedTuple):
 
     console: ConsoleSink
     metrics: MetricsSink
-    telemetry: TelemetrySink | None
     audit: AuditSink | None
+    telemetry: TelemetrySink | None
+    """Behind the audit log: the last head of its chain goes out, too."""
 
     @property
     def all(self) -> list[Sink]:
@@ -144,8 +145,9 @@ def _parts(config: Config, environ: Mapping[str, str]) -> Parts:
     if config.audit.enabled:
         chosen = tuple(f"{upstream.name}={upstream.profile}" for upstream in config.upstreams)
         origin = Origin(tool_version(), ruleset_id(register()), chosen)
-        audit = AuditSink(config.audit.dir, origin=origin)
-    return Parts(ConsoleSink(sys.stdout), metrics, telemetry, audit)
+        tell = None if telemetry is None else telemetry.witnessed
+        audit = AuditSink(config.audit.dir, origin=origin, tell=tell)
+    return Parts(ConsoleSink(sys.stdout), metrics, audit, telemetry)
 
 
 async def _serve(config: Config, parts: Parts, say: Say) -> None:

@@ -9,6 +9,7 @@ As with spans, the event loop only queues; the record is built in the SDK's expo
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -193,12 +194,16 @@ class LogBuilder(LogRecordExporter):
 
 
 class LogPipeline:
-    """The queue, thread and exporter of log records. ``add`` is all that the event loop pays."""
+    """The queue, thread and exporter of log records. ``add`` is all that the event loop pays.
+
+    Heads of the audit log come from the thread that writes it, so adding takes a lock.
+    """
 
     def __init__(self, builder: LogBuilder, tally: Tally, queueing: Queueing) -> None:
         self._builder = builder
         self._tally = tally
         self._empty = Resource.get_empty()
+        self._lock = threading.Lock()
         self._processor = BatchLogRecordProcessor(
             builder,
             max_queue_size=queueing.capacity,
@@ -207,7 +212,9 @@ class LogPipeline:
         )
 
     def add(self, item: Item) -> None:
-        if self._tally.admit():
+        with self._lock:
+            admitted = self._tally.admit()
+        if admitted:
             record = DeferredRecord(item)
             # Limits and resource that nobody reads: the defaults are made anew for each record.
             self._processor.on_emit(QueuedRecord(record, self._empty, None, _UNUSED))

@@ -13,6 +13,7 @@ nothing grows.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Mapping
@@ -56,6 +57,7 @@ _CLOSING = 2.0
 """Seconds that close waits for a request to the collector that is under way."""
 
 
+_LAST_HEAD = 1.0
 _SWEEP = 60.0
 """Seconds between two looks for windows of damping that are over."""
 
@@ -115,6 +117,7 @@ class TelemetrySink:
         self._events = max_span_events if choices.span_events else 0
         self._damper = Damper()
         self._sweep: asyncio.TimerHandle | None = None
+        self._unsent_head = False
         self._span_queueing = span_queueing
         self._log_queueing = log_queueing
         self._reason = ExportReason()
@@ -226,8 +229,12 @@ class TelemetrySink:
             self._logs.add(Recorded(event.exchange))
 
     def witnessed(self, at: float, chain: str, seq: int, head: str) -> None:
-        """A head of the audit log's chain, which shows later that nothing before it is missing."""
-        if self._logs is None or not self._choices.audit_records:
+        """A head of the audit log's chain, which shows later that nothing before it is missing.
+
+        Called in the thread that writes the chain.
+        """
+        logs = self._logs
+        if logs is None or not self._choices.audit_records:
             return
         attributes: Attributes = {
             names.AUDIT_CHAIN: chain,
@@ -235,7 +242,8 @@ class TelemetrySink:
             names.AUDIT_HASH: head,
         }
         text = f"audit head: chain {chain} seq {seq}"
-        self._logs.add(Note(names.AUDIT_HEAD_EVENT, at, Severity.INFO, text, attributes))
+        self._unsent_head = True
+        logs.add(Note(names.AUDIT_HEAD_EVENT, at, Severity.INFO, text, attributes))
 
     def summarize(self, now: float, *, last: bool = False) -> None:
         """Sends what stood behind the records that were left out, where a window is over."""
@@ -248,7 +256,11 @@ class TelemetrySink:
         self._sweep = asyncio.get_running_loop().call_later(_SWEEP, self._later)
 
     async def drain(self, deadline: float) -> None:
-        """TimeoutError where the collector needs longer; what is left is counted at close."""
+        """Ends all windows of damping, since nothing may come behind them; sends everything.
+
+        TimeoutError where the collector needs longer; what is left is counted at close."""
+        self.summarize(time.time(), last=True)
+        self._unsent_head = False
         flushes: list[Awaitable[None]] = [
             detached(pipeline.flush, "teeline-telemetry-flush", deadline)
             for pipeline in (self._spans, self._logs)
@@ -263,6 +275,10 @@ class TelemetrySink:
             self._sweep.cancel()
         if self._metrics is not None:
             await self._metrics.stop(_CLOSING)
+        if self._unsent_head and self._logs is not None:
+            # The head of a closed chain is worth a moment: it shows that nothing was cut off it.
+            with contextlib.suppress(TimeoutError):
+                await detached(self._logs.flush, "teeline-telemetry-flush", _LAST_HEAD)
         pipelines = [p for p in (self._spans, self._logs) if p is not None]
         self._spans = self._logs = None
         for pipeline in pipelines:
