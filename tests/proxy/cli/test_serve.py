@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import aiohttp
 import pytest
 from click.testing import CliRunner, Result
 
@@ -85,6 +86,23 @@ def test_a_port_in_use_exits_with_three() -> None:
         result = invoke("--upstream", "http://h", "--listen", f"127.0.0.1:{port}", "--no-audit")
     assert result.exit_code == 3
     assert result.stderr.startswith(f"teeline serve: can't listen on 127.0.0.1:{port}: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_admin_port_in_use_exits_with_three() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        options = ("--listen", "127.0.0.1:0", "--no-audit", "--admin", address)
+        result = invoke("--upstream", "http://h", *options)
+    assert result.exit_code == 3
+    words = "the address is in use; choose another with --admin, or --admin off"
+    assert result.stderr == f"teeline serve: can't listen on {address}: {words}\n"
+
+
+def test_an_admin_port_for_others_without_a_token_exits_with_two() -> None:
+    result = invoke("--upstream", "http://h", "--no-audit", "--admin", "0.0.0.0:0")
+    assert result.exit_code == 2
+    assert "set `admin.token_file`" in result.stderr
     assert result.stderr.count("\n") == 1
 
 
@@ -274,5 +292,50 @@ def test_a_second_signal_does_not_wait_for_open_answers(monkeypatch: pytest.Monk
             assert await wire.ended() == b""
         assert code == 0
         assert "Traceback" not in err
+
+    run(test())
+
+
+def test_the_admin_port_tells_of_the_traffic_and_of_its_end(tmp_path: Path) -> None:
+    """Ready while it serves, draining while open answers end; the numbers are those of the traffic."""
+
+    async def asked(path: str, origin: str) -> tuple[int, str]:
+        async with aiohttp.ClientSession() as session, session.get(origin + path) as answer:
+            return answer.status, await answer.text()
+
+    async def test() -> None:
+        html = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"
+        held = asyncio.Event()
+
+        async def script(wire: Wire) -> None:
+            await wire.read_message()
+            await wire.send(html)
+            await wire.read_message()
+            await held.wait()
+            await wire.send(html)
+
+        async with (
+            raw_upstream(script) as upstream,
+            serve(upstream.url, "--audit-dir", str(tmp_path / "audit")) as teeline,
+            client(teeline.port) as wire,
+        ):
+            await wire.send(GET)
+            await wire.read_message()
+            assert await asked("/readyz", teeline.admin) == (200, "ready\n")
+            while '"exchanges": 1' not in (await asked("/api/status", teeline.admin))[1]:
+                await asyncio.sleep(0.02)
+            metrics = (await asked("/metrics", teeline.admin))[1]
+            assert 'teeline_rule="http.html-200"' in metrics
+            assert 'teeline_verdict="fail"' in metrics
+            assert "teeline_audit_records_total" in metrics
+            await wire.send(GET)
+            while '"open": 1' not in (await asked("/api/status", teeline.admin))[1]:
+                await asyncio.sleep(0.02)
+            teeline.process.send_signal(signal.SIGTERM)
+            while await asked("/readyz", teeline.admin) != (503, "draining\n"):
+                await asyncio.sleep(0.02)
+            held.set()
+            assert (await wire.read_message()).body == b"<html>"
+            assert (await teeline.rest())[0] == 0
 
     run(test())
