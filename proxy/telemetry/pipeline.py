@@ -16,7 +16,13 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
+from opentelemetry.sdk.trace.sampling import (
+    ALWAYS_ON,
+    DEFAULT_ON,
+    Decision,
+    Sampler,
+    SamplingResult,
+)
 from opentelemetry.trace import (
     NonRecordingSpan,
     SpanContext,
@@ -194,13 +200,17 @@ class Sampling:
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
+        # What these decide needs no asking, which costs more than the rest of a span's context.
+        self._always = sampler is ALWAYS_ON
+        self._by_parent = sampler is DEFAULT_ON
 
     def decide(self, exchange: Exchange, name: str, *, keep: bool) -> SamplingResult:
         """``keep`` overrules the sampler, which decides on clean traffic alone.
 
         ValueError where the exchange's ids are no hexadecimal numbers.
         """
-        if keep:
+        sampled = exchange.parent_sampled or not exchange.parent_span_id
+        if keep or self._always or (self._by_parent and sampled):
             return _KEPT
         parent = parent_context(exchange)
         context = Context() if parent is None else _context_of(parent)

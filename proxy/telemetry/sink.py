@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics.export import MetricExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import SpanExporter
@@ -47,6 +46,7 @@ from teeline.proxy.telemetry.metrics import Meter
 from teeline.proxy.telemetry.pipeline import ExportReason, Sampling, Tally
 from teeline.proxy.telemetry.queues import Queueing
 from teeline.proxy.telemetry.spans import Builder, SpanPipeline
+from teeline.proxy.telemetry.wire import DirectSpanExporter
 from teeline.proxy.text import SHOWN
 from teeline.validators.events import Closed, Found, Opened
 from teeline.validators.model import Severity
@@ -153,7 +153,7 @@ class TelemetrySink:
             return None
         traces, logs, metrics = settings.traces, settings.logs, settings.metrics
         return cls(
-            None if traces is None else OTLPSpanExporter(**traces.options),
+            None if traces is None else DirectSpanExporter(**traces.options),
             None if logs is None else otlp_log_exporter(**logs.options),
             None if metrics is None else OTLPMetricExporter(**metrics.options),
             resource=settings.resource,

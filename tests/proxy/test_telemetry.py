@@ -124,6 +124,110 @@ def test_an_exchange_is_told_by_its_facts_in_the_clients_trace(tmp_path: Path) -
     assert {record.trace_id.hex() for record in collector.records} == {TRACE, ""}
 
 
+RESPONSE = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1_796_040_067,
+    "status": "completed",
+    "model": "gpt-4o-mini",
+    "output": [],
+    "service_tier": "flex",
+    "usage": {
+        "input_tokens": 9,
+        "input_tokens_details": {"cached_tokens": 4},
+        "output_tokens": 7,
+        "output_tokens_details": {"reasoning_tokens": 5},
+        "total_tokens": 16,
+    },
+}
+EMBEDDING = {
+    "object": "list",
+    "model": "text-embedding-3-small",
+    "data": [{"object": "embedding", "index": 0, "embedding": [0.5, 0.5]}],
+    "usage": {"prompt_tokens": 3, "total_tokens": 3},
+}
+COMPLETION = {
+    "id": "cmpl-1",
+    "object": "text_completion",
+    "created": 1_796_040_067,
+    "model": "gpt-3.5-turbo-instruct",
+    "choices": [{"index": 0, "text": "x", "logprobs": None, "finish_reason": "length"}],
+    "usage": {"prompt_tokens": 2, "completion_tokens": 1, "total_tokens": 3},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "answer", "told"),
+    [
+        (
+            "responses",
+            {"model": "gpt-4o-mini", "input": "x", "max_output_tokens": 8, "service_tier": "flex"},
+            RESPONSE,
+            {
+                "gen_ai.operation.name": "chat",
+                "openai.api.type": "responses",
+                "gen_ai.request.max_tokens": 8,
+                "openai.request.service_tier": "flex",
+                "openai.response.service_tier": "flex",
+                "gen_ai.response.id": "resp_1",
+                "gen_ai.response.finish_reasons": ["completed"],
+                "gen_ai.usage.input_tokens": 9,
+                "gen_ai.usage.cache_read.input_tokens": 4,
+                "gen_ai.usage.output_tokens": 7,
+                "gen_ai.usage.reasoning.output_tokens": 5,
+            },
+        ),
+        (
+            "embeddings",
+            {
+                "model": "text-embedding-3-small",
+                "input": "x",
+                "dimensions": 2,
+                "encoding_format": "float",
+            },
+            EMBEDDING,
+            {
+                "gen_ai.operation.name": "embeddings",
+                "gen_ai.request.encoding_formats": ["float"],
+                "gen_ai.embeddings.dimension.count": 2,
+                "gen_ai.response.model": "text-embedding-3-small",
+                "gen_ai.usage.input_tokens": 3,
+            },
+        ),
+        (
+            "completions",
+            {"model": "gpt-3.5-turbo-instruct", "prompt": "x", "max_tokens": 1, "n": 1},
+            COMPLETION,
+            {
+                "gen_ai.operation.name": "text_completion",
+                "gen_ai.request.max_tokens": 1,
+                "gen_ai.response.finish_reasons": ["length"],
+                "gen_ai.usage.input_tokens": 2,
+                "gen_ai.usage.output_tokens": 1,
+            },
+        ),
+    ],
+    ids=["responses", "embeddings", "completions"],
+)
+def test_operations_are_told_under_the_conventions_names(
+    path: str, asked: object, answer: object, told: dict[str, object], tmp_path: Path
+) -> None:
+    content = json.dumps(answer).encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    sent = request(asked).replace(b"chat/completions", path.encode())
+    with collecting() as collector:
+        run(export(collector, head % len(content) + content, sent, tmp_path))
+    found = attributes(collector.spans[0])
+    assert {name: found.get(name) for name in told} == told
+    assert "gen_ai.response.time_to_first_chunk" not in found
+    usage = collector.points("gen_ai.client.token.usage")
+    counts = {attributes(point)["gen_ai.token.type"]: point.sum for point in usage}
+    assert counts["input"] == told["gen_ai.usage.input_tokens"]
+    assert counts.get("output") == told.get("gen_ai.usage.output_tokens")
+    (duration,) = collector.points("gen_ai.client.operation.duration")
+    assert attributes(duration)["gen_ai.operation.name"] == told["gen_ai.operation.name"]
+
+
 def test_the_last_head_of_the_audit_log_reaches_the_collector(tmp_path: Path) -> None:
     with collecting() as collector:
         run(export(collector, ANSWER, request(ASKED), tmp_path))
