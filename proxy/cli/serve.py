@@ -18,6 +18,7 @@ import click
 
 from teeline.config.load import ConfigError, Setting, load
 from teeline.config.model import Config, ListenAddress, UpstreamConfig
+from teeline.proxy.accept import raise_descriptor_limit
 from teeline.proxy.admin import AdminError, AdminServer
 from teeline.proxy.audit.record import Origin, ruleset_id
 from teeline.proxy.audit.sink import AuditSink
@@ -31,7 +32,7 @@ from teeline.proxy.status import Running
 from teeline.proxy.telemetry.metrics import MetricsSink
 from teeline.proxy.telemetry.sink import Choices, TelemetrySink
 from teeline.proxy.text import printable
-from teeline.proxy.upstream import Upstream, UpstreamError
+from teeline.proxy.upstream import Unowned, Upstream, UpstreamError
 from teeline.validators.rules import register
 
 log = logging.getLogger("teeline")
@@ -80,6 +81,7 @@ def command(
         _log_to_stderr()
         # Sinks write from threads of their own; at the default 5 ms they would hold up the loop.
         sys.setswitchinterval(_SWITCH_SECONDS)
+        raise_descriptor_limit()
         asyncio.run(_serve(config, parts, _say))
     except ConfigError as error:
         for problem in error.problems:
@@ -238,7 +240,7 @@ async def say_if_quiet(server: ProxyServer, say: Say, seconds: float) -> None:
 async def say_if_unreachable(config: UpstreamConfig, say: Say) -> None:
     """A line if an upstream takes no connection now; it may later, so this is no error."""
     try:
-        connection = await Upstream(config).connect(lambda _: None)
+        connection = await Upstream(config).connect(Unowned())
     except UpstreamError as error:
         say(
             f"teeline: warning: {config.url}: {error.answer.message} Requests get a {error.answer.status}."
