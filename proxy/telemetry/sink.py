@@ -57,7 +57,8 @@ _CLOSING = 2.0
 """Seconds that close waits for a request to the collector that is under way."""
 
 
-_LAST_HEAD = 1.0
+_LAST = 1.0
+"""Seconds that close gives what came behind the drain: heads of the audit log, last numbers."""
 _SWEEP = 60.0
 """Seconds between two looks for windows of damping that are over."""
 
@@ -118,6 +119,7 @@ class TelemetrySink:
         self._damper = Damper()
         self._sweep: asyncio.TimerHandle | None = None
         self._unsent_head = False
+        self._in_time = True  # the last drain was; close waits for no collector that is late
         self._span_queueing = span_queueing
         self._log_queueing = log_queueing
         self._reason = ExportReason()
@@ -268,25 +270,36 @@ class TelemetrySink:
         ]
         if self._metrics is not None:
             flushes.append(self._metrics.flush(deadline))
+        self._in_time = False
         await asyncio.gather(*flushes)
+        self._in_time = True
 
     async def close(self) -> None:
         if self._sweep is not None:
             self._sweep.cancel()
+        if self._in_time:
+            await self._send_last()
         if self._metrics is not None:
             await self._metrics.stop(_CLOSING)
-        if self._unsent_head and self._logs is not None:
-            # The head of a closed chain is worth a moment: it shows that nothing was cut off it.
-            with contextlib.suppress(TimeoutError):
-                await detached(self._logs.flush, "teeline-telemetry-flush", _LAST_HEAD)
+            self._metrics = None
         pipelines = [p for p in (self._spans, self._logs) if p is not None]
         self._spans = self._logs = None
-        for pipeline in pipelines:
-            try:
-                await detached(pipeline.shutdown, "teeline-telemetry-shutdown", _CLOSING)
-            except TimeoutError:
+        stops = (detached(p.shutdown, "teeline-telemetry-shutdown", _CLOSING) for p in pipelines)
+        for result in await asyncio.gather(*stops, return_exceptions=True):
+            if isinstance(result, TimeoutError):
                 log.warning("telemetry: a request to the collector was still under way at shutdown")
         self._reason.remove()
+
+    async def _send_last(self) -> None:
+        """What came behind the drain: the sinks before this one did something as they ended.
+
+        The head of a closed chain is worth a moment: it shows that nothing was cut off it.
+        """
+        with contextlib.suppress(TimeoutError):
+            if self._metrics is not None:
+                await self._metrics.flush(_LAST)
+            if self._unsent_head and self._logs is not None:
+                await detached(self._logs.flush, "teeline-telemetry-flush", _LAST)
 
 
 def _note_of(summary: Summary) -> Note:

@@ -24,6 +24,7 @@ from teeline.proxy.cli.serve import banner, say_if_quiet, say_if_unreachable, wa
 from teeline.proxy.schemapool import SchemaPool, SchemaPoolError
 from teeline.proxy.server import ProxyServer
 from tests.proxy.raw import Wire, answering, client, proxy, raw_upstream, run
+from tests.proxy.telemetry.collector import Collector, attributes, collecting
 
 # The tests change their folder; a process they start must find the package all the same.
 PATH = os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path if entry)
@@ -337,5 +338,54 @@ def test_the_admin_port_tells_of_the_traffic_and_of_its_end(tmp_path: Path) -> N
             held.set()
             assert (await wire.read_message()).body == b"<html>"
             assert (await teeline.rest())[0] == 0
+
+    run(test())
+
+
+def test_the_variables_and_the_configuration_say_what_a_collector_gets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Spans, violations, audit records, the chain's last head and metrics, by the end at the latest."""
+
+    async def test(collector: Collector) -> None:
+        html = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"
+        async with (
+            answering(html) as upstream,
+            serve(upstream.url, "--audit-dir", str(tmp_path / "audit")) as teeline,
+        ):
+            async with client(teeline.port) as wire:
+                await wire.send(GET)
+                await wire.read_message()
+            teeline.process.send_signal(signal.SIGTERM)
+            code, _, err = await teeline.rest()
+        assert (code, err.count("WARNING"), err.count("ERROR")) == (0, 0, 0)
+        (span,) = collector.spans
+        assert attributes(span)["server.address"] == "127.0.0.1"
+        assert {record.event_name for record in collector.records} == {
+            "teeline.violation",
+            "teeline.audit.record",
+            "teeline.audit.head",
+        }
+        assert collector.points("teeline.exchanges")[0].as_int == 1
+        assert collector.points("teeline.audit.records")[0].as_int == 1
+
+    with collecting() as collector:
+        for name, value in collector.environ.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("TEELINE__AUDIT__OTLP", "true")
+        run(test(collector))
+
+
+def test_without_an_admin_port_it_serves_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        monkeypatch.delenv("TEELINE__ADMIN__LISTEN")
+        async with (
+            answering(OK) as upstream,
+            serve(upstream.url, "--no-audit", "--admin", "off") as teeline,
+            client(teeline.port) as wire,
+        ):
+            assert teeline.admin == "off"
+            await wire.send(GET)
+            assert (await wire.read_message()).body == b"ok"
 
     run(test())
