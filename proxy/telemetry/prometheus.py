@@ -55,19 +55,24 @@ def _lines(series: Series) -> Iterator[str]:
 def _histogram(name: str, labels: Labels, bounds: Iterable[float], value: Value) -> Iterator[str]:
     assert isinstance(value, tuple)
     buckets, total = value
+    # The labels once a series: a page may have thousands of them.
+    written = _pairs(labels)
+    before = f'{name}_bucket{{{written}{"," if written else ""}le="'
     below = 0
-    for bound, count in zip([*(f"{b:g}" for b in bounds), "+Inf"], buckets, strict=True):
+    for bound, count in zip([*(f"{b:.10g}" for b in bounds), "+Inf"], buckets, strict=True):
         below += count
-        yield f"{name}_bucket{_braces({**labels, 'le': bound})} {below}"
-    yield f"{name}_sum{_braces(labels)} {total!r}"
-    yield f"{name}_count{_braces(labels)} {below}"
+        yield f'{before}{bound}"}} {below}'
+    braces = f"{{{written}}}" if written else ""
+    yield f"{name}_sum{braces} {total!r}"
+    yield f"{name}_count{braces} {below}"
 
 
 def _braces(labels: Labels) -> str:
-    if not labels:
-        return ""
-    pairs = (f'{label_name(n)}="{_text(value)}"' for n, value in labels.items())
-    return f"{{{','.join(pairs)}}}"
+    return f"{{{_pairs(labels)}}}" if labels else ""
+
+
+def _pairs(labels: Labels) -> str:
+    return ",".join(f'{label_name(name)}="{_text(value)}"' for name, value in labels.items())
 
 
 def _text(value: str | int | bool) -> str:

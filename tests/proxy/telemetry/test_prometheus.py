@@ -51,6 +51,14 @@ def test_buckets_are_cumulative_and_end_in_infinity() -> None:
     assert f'{name}_count{{teeline_upstream="r"}} 3\n' in page
 
 
+def test_bounds_are_exact_and_no_powers_of_ten() -> None:
+    meter = Meter()
+    key = ("r", *[None] * (len(instruments.TOKEN_USAGE.attributes) - 1))
+    meter[instruments.TOKEN_USAGE].record(key, 1)
+    bounds = re.findall(r'le="([^"]+)"', render(meter.snapshot()))
+    assert bounds == [*(str(4**power) for power in range(14)), "+Inf"]
+
+
 def test_hostile_values_stay_within_their_quotes() -> None:
     meter = Meter()
     meter[instruments.INSPECTION_SKIPPED].add(('a"b\\c\nd\ud800', "x"))
