@@ -20,7 +20,7 @@ _AT = 1_760_000_000.0
 _REQUEST_HEAD = RequestHead(
     "POST",
     "/v1/chat/completions",
-    (("Host", "bench"), ("Content-Type", "application/json"), ("User-Agent", "bench")),
+    (("Host", "bench"), ("Content-Type", "application/json"), ("Authorization", "Bearer bench")),
 )
 
 

@@ -249,7 +249,11 @@ _ROOT = {
     "rules": _Section(
         RulesConfig, {"select": _patterns, "ignore": _patterns, "severity": _severities}
     ),
-    "limits": _Section(Limits, {field.name: _count for field in fields(Limits)}),
+    "limits": _Section(
+        Limits,
+        # A limit whose default has a fraction is a time.
+        {f.name: _seconds if isinstance(f.default, float) else _count for f in fields(Limits)},
+    ),
     "audit": _Section(AuditConfig, {"enabled": _flag, "dir": lambda tree: Path(_text(tree))}),
     "shutdown": _Section(ShutdownConfig, {"deadline": _seconds}),
     "schema": _Section(SchemaConfig, {"timeout": _seconds}),

@@ -19,10 +19,10 @@ from teeline.proxy.clock import Clock, SystemClock
 from teeline.proxy.connection import ClientConnection, ClientServer
 from teeline.proxy.forward import Forwarder
 from teeline.proxy.head import upstream_target
+from teeline.proxy.memory import Inspectors
 from teeline.proxy.sinks import Fanout, Sink, SinkError
 from teeline.proxy.tee import Observers, SchemaChecker
 from teeline.proxy.upstream import Upstream
-from teeline.validators.inspector import Inspector
 from teeline.validators.model import Ended
 from teeline.validators.policy import Policy
 from teeline.validators.rules import register
@@ -74,7 +74,7 @@ class ProxyServer:
         self._sinks = Fanout(sinks)
         rules = config.rules
         self._observers = Observers(
-            Inspector,
+            Inspectors(),
             Policy(register(), rules.select, rules.ignore, rules.severity),
             self._sinks,
             clock or SystemClock(),

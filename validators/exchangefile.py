@@ -30,6 +30,7 @@ _ENDS: Final = {
     "aborted": Ended.UPSTREAM_ABORTED,
     "client_closed": Ended.CLIENT_CLOSED,
 }
+_YEAR: Final = 366 * 86400.0
 _BODIES: Final = ("body_text", "body_base64", "chunks", "chunks_base64")
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}\Z")  # RFC 9110 5.6.2, token
 # Not only paths: recorders put absolute forms and placeholders for a host there.
@@ -46,7 +47,9 @@ class RecordedExchange:
 
     ``request_body`` is None where the request was not recorded. ``reads`` are the pieces of the
     answer's body as they were read, before content decoding; a body whose reads were not recorded
-    is one piece.
+    is one piece. ``times`` are seconds from the request to the head and to each read, then perhaps to
+    the end; empty where none were recorded. ``at`` is the Unix time of the request, None where it was
+    not recorded.
     """
 
     name: str
@@ -55,6 +58,8 @@ class RecordedExchange:
     response: ResponseHead
     reads: tuple[bytes, ...]
     ended: Ended
+    times: tuple[float, ...] = ()
+    at: float | None = None
 
 
 class Replayable(Protocol):
@@ -127,30 +132,38 @@ def parse(document: Any) -> RecordedExchange:
         request=RequestHead(method, target, _headers(document, "request_headers", "")),
         request_body=_request_body(document),
         response=ResponseHead(_status(response), _headers(response, "headers", "response.")),
-        reads=_reads(response),
+        reads=(reads := _reads(response)),
         ended=_ended(response),
+        times=_times(response, len(reads)),
     )
 
 
 def replay(
     inspector: Replayable, exchange: RecordedExchange, at: float, cut: Cut | None = None
 ) -> list[Output]:
-    """Feeds a recorded exchange to a fresh inspector, everything at the time ``at`` (Unix seconds).
+    """Feeds a recorded exchange to a fresh inspector, from the time ``at`` on (Unix seconds), or from
+    its own where that was recorded.
 
-    ``cut`` reads the answer's body in pieces of its own instead of the recorded ones. A request
+    Without recorded times everything has that one. ``cut`` reads the answer's body in pieces of its own
+    instead of the recorded ones, and leaves recorded times aside. A request
     that was not recorded gets a head alone, so that the rules which need it are off (P7). The
     outputs may hold schema checks; ``Closed`` then comes with the result of the last one.
     """
+    at = at if exchange.at is None else exchange.at
     outputs = list(inspector.request_head(exchange.request, at))
     if exchange.request_body is not None:
         if exchange.request_body:
             outputs += inspector.request_body(exchange.request_body, at)
         outputs += inspector.request_end(at)
-    outputs += inspector.response_head(exchange.response, at)
-    reads = exchange.reads if cut is None else cut(b"".join(exchange.reads))
-    for data in reads:
-        outputs += inspector.response_body(data, at)
-    outputs += inspector.end(exchange.ended, at)
+    reads = list(exchange.reads if cut is None else cut(b"".join(exchange.reads)))
+    times = [at] * (len(reads) + 2)
+    if cut is None and exchange.times:
+        known = [at + after for after in exchange.times]
+        times = known + known[-1:] * (len(times) - len(known))
+    outputs += inspector.response_head(exchange.response, times[0])
+    for data, when in zip(reads, times[1:], strict=False):
+        outputs += inspector.response_body(data, when)
+    outputs += inspector.end(exchange.ended, times[-1])
     return outputs
 
 
@@ -195,11 +208,14 @@ def _field(pair: Any, where: str) -> tuple[str, str]:
     name, value = pair
     if not isinstance(name, str) or not isinstance(value, str):
         raise ExchangeFileError(f"{where} must hold names and values that are strings")
-    return _latin(name, where), _latin(value, where)
+    return latin1(name, where), latin1(value, where)
 
 
-def _latin(text: str, where: str) -> str:
-    """Bytes above ASCII as latin-1, as heads carry them; other text is taken as UTF-8."""
+def latin1(text: str, where: str) -> str:
+    """Bytes above ASCII as latin-1, as heads carry them; other text is taken as UTF-8.
+
+    Raises ExchangeFileError for half a surrogate pair.
+    """
     if all(character <= "\xff" for character in text):
         return text
     return _bytes(text, where).decode("latin-1")
@@ -232,6 +248,26 @@ def _reads(response: Mapping[str, Any]) -> tuple[bytes, ...]:
     if body is not None and b"".join(reads) != body:
         raise ExchangeFileError(f"response.{chunks[0]} joined must be response.{bodies[0]}")
     return reads
+
+
+def _times(response: Mapping[str, Any], reads: int) -> tuple[float, ...]:
+    """Times of the head, of each read, and of the end where it was later than the last one."""
+    given = response.get("times")
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(map(_is_time, given)):
+        raise ExchangeFileError("response.times must be a list of seconds, 0 to a year")
+    if len(given) not in (reads + 1, reads + 2):
+        raise ExchangeFileError(
+            "response.times must have the head's, one a read, and perhaps the end's"
+        )
+    if sorted(given) != given:
+        raise ExchangeFileError("response.times must not step back")
+    return tuple(map(float, given))
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _YEAR
 
 
 def _body(response: Mapping[str, Any], key: str) -> bytes:

@@ -11,8 +11,12 @@ from collections.abc import Sequence
 from teeline.validators.checks.answer import AnswerBody
 from teeline.validators.checks.context import Context, field_values
 from teeline.validators.checks.http import check_codings, check_head
-from teeline.validators.checks.models import check_listed
+from teeline.validators.checks.identity import check_fetched, note_kept
+from teeline.validators.checks.marks import note_headers, note_target
+from teeline.validators.checks.models import check_listed, note_listed
 from teeline.validators.checks.request import facts_of
+from teeline.validators.checks.requestrules import check_request
+from teeline.validators.checks.timing import Pace
 from teeline.validators.events import (
     Closed,
     Found,
@@ -22,6 +26,7 @@ from teeline.validators.events import (
     ResponseHead,
     SchemaResult,
 )
+from teeline.validators.history import History
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange, Unit
 from teeline.validators.operation import Operation, asks_in_body, is_beta, operation_of, path_of
@@ -43,22 +48,26 @@ class Inspector:
     Order of calls: request_head, then request_body and request_end, response_head and response_body as
     the wire has them, then end. Times are Unix seconds that never step back within an exchange.
 
-    ``listed_models`` is what a client with the same key last saw this upstream list, None for unknown.
+    ``history`` is what earlier exchanges of the same upstream showed; without it the rules that look
+    beyond one exchange are off.
     """
 
     def __init__(
         self,
         exchange: Exchange,
         limits: Limits = DEFAULT_LIMITS,
-        listed_models: frozenset[str] | None = None,
+        history: History | None = None,
     ) -> None:
         self.exchange = exchange
         self.pending = 0
         self._limits = limits
-        self._ctx = Context(exchange, Operation.OTHER, limits, listed_models)
+        self._ctx = Context(exchange, Operation.OTHER, limits, history)
+        self._pace = Pace(self._ctx)
+        self._target = ""
         self._request: list[bytes] | None = []
         self._request_decoder: ContentDecoder | None = None
         self._decoder: ContentDecoder | None = None
+        self._coding_told = False
         self._body: AnswerBody | None = None
         self._timeline = Timeline()
         exchange.timeline = self._timeline.entries
@@ -77,8 +86,11 @@ class Inspector:
         self._ctx.report.at = at
         exchange.method = head.method
         exchange.path = path_of(head.target)
+        note_target(exchange, head.target)
         exchange.operation = operation.reported
         exchange.timing.start = at
+        self._target = head.target
+        self._pace.asked(at)
         self._timeline.mark(at, "request")
         self._request_decoder = _decoder(codings_of(head.headers), self._limits)
         if not asks_in_body(head.method, head.target):
@@ -87,32 +99,48 @@ class Inspector:
 
     def request_body(self, data: bytes, at: float) -> Sequence[Output]:
         """A piece of the request's body, after transfer decoding."""
+        self._pace.asked(at)
         self.exchange.request_bytes += len(data)
         if self._request is not None:
             self._request.append(
                 self._request_decoder.feed(data) if self._request_decoder else data
             )
-            if self.exchange.request_bytes > self._limits.body:
+            decoded = self._request_decoder.decoded if self._request_decoder else 0
+            if max(self.exchange.request_bytes, decoded) > self._limits.body:
                 self._request = None
                 self._ctx.partial("request-limit")
         return _NOTHING
 
     def request_end(self, at: float) -> Sequence[Output]:
         """The whole request was read; until then rules that need its fields are off (P7)."""
-        if self._request is None:
+        ctx = self._ctx
+        ctx.report.at = at
+        self._pace.asked(at)
+        if not asks_in_body(self.exchange.method, self._target):
             return _NOTHING
-        if self._request_decoder is not None:
-            self._request.append(self._request_decoder.finish())
-        body = b"".join(self._request)
-        self._request = None
-        document = decode(body, self._limits.depth) if body else None
+        body = self._request_bytes()
+        document = None if body is None else decode(body, self._limits.depth)
         if document is not None and document.ok:
-            facts = facts_of(document.value, self._ctx.operation)
-            self._ctx.request = facts
+            facts = facts_of(document.value, ctx.operation)
+            ctx.request = facts
             self.exchange.stream = facts.stream
             model = facts.document.get("model")
             self.exchange.model = model[:256] if isinstance(model, str) else None
-        return _NOTHING
+        check_request(ctx, self._target, body or b"", document)
+        return self._drain(at)
+
+    def _request_bytes(self) -> bytes | None:
+        """The request's body; None where it was too large to keep, or in a coding that can't be undone."""
+        pieces, decoder = self._request, self._request_decoder
+        self._request = None
+        if pieces is None:
+            return None
+        if decoder is not None:
+            pieces.append(decoder.finish())
+            if decoder.fault in (ContentFault.UNKNOWN_CODING, ContentFault.LIMIT):
+                self._ctx.partial("request-coding")
+                return None
+        return b"".join(pieces)
 
     # -- the answer --------------------------------------------------------------------------------------
 
@@ -123,12 +151,15 @@ class Inspector:
         ctx.response = head
         self._timeline.mark(at, "head", 0, head.status)
         self.exchange.status = head.status
+        note_headers(self.exchange, head.headers)
         self.exchange.timing.first_byte = at
         for name in ("x-request-id", "apim-request-id"):
             if values := field_values(head.headers, name):
                 self.exchange.request_id = values[0][:256]
                 break
+        self._pace.head(at)
         check_head(ctx)
+        check_fetched(ctx)
         codings = codings_of(head.headers)
         check_codings(ctx, codings)
         self._decoder = _decoder(codings, self._limits)
@@ -151,6 +182,7 @@ class Inspector:
             self._body.feed(data)
         else:
             self._decode(self._decoder, self._body, data)
+        self._pace.read(at, streaming=self._body.streaming)
         if timing.first_event is None and exchange.events:
             timing.first_event = at
         self._timeline.read(at, exchange.events, len(data))
@@ -170,6 +202,9 @@ class Inspector:
         if self._body is not None and exchange.status is not None:
             self._finish_body(self._body, ended)
             check_listed(ctx)
+            note_listed(ctx)
+            self._pace.end(at, ended, streaming=self._body.streaming)
+            note_kept(ctx, ended)
         self._body = None
         outputs = self._drain(at)
         self._timeline.end(at, ended.value)
@@ -197,9 +232,9 @@ class Inspector:
 
     def _decode(self, decoder: ContentDecoder, body: AnswerBody, data: bytes) -> None:
         """Feeds a piece through the content coding; a fault is reported where it shows."""
-        before = decoder.fault
         body.feed(decoder.feed(data))
-        if decoder.fault is not None and before is None:
+        if decoder.fault is not None and not self._coding_told:
+            self._coding_told = True
             self._coding_fault(decoder, decoder.fault)
 
     def _decoded(self, decoder: ContentDecoder, body: AnswerBody, ended: Ended) -> bool:

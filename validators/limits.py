@@ -40,5 +40,15 @@ class Limits:
     head: int = 256 * 1024
     """What is looked at before a body's kind is known."""
 
+    # What follows bounds nothing: beyond it something is worth an observation.
+    large_request: int = 4 * 1024 * 1024
+    """A request's body; it is inspected all the same, up to ``body``."""
+    slow_first_byte: float = 30.0
+    """Seconds from the request to the first byte of its answer."""
+    idle_gap: float = 30.0
+    """Seconds between two reads of an event stream, comments included."""
+    burst_wait: float = 3.0
+    """Seconds until a stream whose events then come all at once."""
+
 
 DEFAULT_LIMITS = Limits()

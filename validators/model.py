@@ -14,6 +14,9 @@ from typing import NamedTuple
 Headers = tuple[tuple[str, str], ...]
 """Header fields as received: order, case and repeats kept; bytes above ASCII as latin-1."""
 
+OTHER_WORD = "<other>"
+"""Stands in ``Circumstances.words`` for a value that can be no protocol word."""
+
 
 class Severity(enum.IntEnum):
     """How bad a breach is; ordered, so that the worst is the maximum."""
@@ -128,12 +131,27 @@ class Rule:
         return Side.REQUEST if self.family == "request" else Side.RESPONSE
 
 
+class Circumstances(NamedTuple):
+    """What was the case at every place of a violation, as far as a vendor profile may ask.
+
+    ``held`` are conditions (profiles.CONDITIONS) that held at each place. ``words`` are the protocol
+    words or member names that stood there, all of them; OTHER_WORD for whatever is none.
+    """
+
+    held: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+
+
+NO_CIRCUMSTANCES = Circumstances()
+
+
 @dataclass(slots=True)
 class Violation:
     """One rule broken in one exchange, at its first place.
 
     ``count`` grows while the exchange is open and is final when it closes. ``message`` and ``evidence``
-    hold no content of a conversation: see evidence.py.
+    hold no content of a conversation: see evidence.py. ``note`` is what the policy has to say of it: why
+    its severity is not the rule's, what a vendor is known for.
     """
 
     rule: Rule
@@ -143,6 +161,8 @@ class Violation:
     evidence: str
     at: float
     count: int = 1
+    circumstances: Circumstances = NO_CIRCUMSTANCES
+    note: str = ""
 
 
 @dataclass(slots=True)
@@ -164,6 +184,23 @@ class TimelineEntry(NamedTuple):
     kind: str
     index: int  # type: ignore[assignment]  # as in Place
     size: int
+
+
+@dataclass(slots=True)
+class Marks:
+    """What tells one vendor's answers from another's, as it was seen (profiles.py compares it).
+
+    Header values and ids are a peer's: nobody stores, shows or sends them. ``host`` is the upstream's
+    where the request line or the caller named it; ``members`` are names at the top of the answer's first
+    and last objects; ``recorded`` is the profile that an audit record names.
+    """
+
+    host: str = ""
+    headers: Headers = ()
+    fingerprint: str = ""
+    id: str = ""
+    members: frozenset[str] = frozenset()
+    recorded: str = ""
 
 
 @dataclass(slots=True)
@@ -201,6 +238,10 @@ class Exchange:
     error_type: str | None = None
     listed_models: frozenset[str] | None = None
     """The ids of a whole model list: what later exchanges of this upstream may be checked against."""
+    marks: Marks = field(default_factory=Marks)
+    # the vendor profile that the policy applied (empty: none), and why this one or none
+    profile: str = ""
+    profile_reason: str = ""
     # the outcome
     timing: Timing = field(default_factory=Timing)
     timeline: list[TimelineEntry] = field(default_factory=list)

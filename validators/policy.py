@@ -1,4 +1,4 @@
-"""What is reported of what was found: selection, and severities that the user set.
+"""What is reported of what was found: the vendor's profile, selection, and severities that the user set.
 
 Detection knows nothing of this; a policy stands between inspectors and sinks. Patterns are a rule's id
 (``chatstream.done-missing``), a family (``chatstream``) or a family with a star (``chatstream.*``).
@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from teeline.validators.events import Closed, Found, Output
-from teeline.validators.model import Rule, Severity, Violation
+from teeline.validators.model import Exchange, Rule, Severity, Violation
+from teeline.validators.profiles import Profile, Profiles
 
 
 class UnknownRuleError(ValueError):
@@ -18,9 +19,13 @@ class UnknownRuleError(ValueError):
 
 
 class Policy:
-    """Resolved once against the register; per violation it is two look-ups.
+    """Resolved once against the register; per violation it is a few look-ups.
 
-    ``select`` empty means all. ``ignore`` wins over ``select``. ``severity`` maps patterns to severities.
+    ``select`` empty means all. ``ignore`` wins over ``select``. ``severity`` maps patterns to severities
+    and wins over the profile. ``profiles`` None: no exchange gets one.
+
+    A profile is chosen by what is known at the time: a violation that is reported before its vendor shows
+    is reported in full, and judged again at the end.
     """
 
     def __init__(
@@ -29,6 +34,7 @@ class Policy:
         select: Iterable[str] = (),
         ignore: Iterable[str] = (),
         severity: Mapping[str, Severity] | None = None,
+        profiles: Profiles | None = None,
     ) -> None:
         chosen = _matching(rules, select) or set(rules)
         self._dropped = (set(rules) - chosen) | _matching(rules, ignore)
@@ -36,27 +42,50 @@ class Policy:
         for pattern, wanted in (severity or {}).items():
             for rule_id in _matching(rules, (pattern,)):
                 self._severity[rule_id] = wanted
+        self._profiles = profiles
 
     def apply(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """The outputs as the user wants to see them; the same sequence where nothing applies."""
-        if not outputs or not (self._dropped or self._severity):
+        """The outputs of one exchange as the user wants to see them; the same where nothing applies."""
+        if not outputs:
             return outputs
-        return [seen for output in outputs if (seen := self._seen(output)) is not None]
+        profile = self._profiles.choose(outputs[0].exchange) if self._profiles is not None else None
+        if not (self._dropped or self._severity or profile is not None):
+            return outputs
+        return [seen for output in outputs if (seen := self._seen(output, profile)) is not None]
 
-    def _seen(self, output: Output) -> Output | None:
+    def _seen(self, output: Output, profile: Profile | None) -> Output | None:
+        exchange = output.exchange
         if isinstance(output, Found):
-            violation = self._judged(output.violation)
-            return None if violation is None else Found(output.exchange, violation)
+            violation = self._judged(output.violation, exchange, profile)
+            return None if violation is None else Found(exchange, violation)
         if isinstance(output, Closed):
-            judged = (self._judged(v) for v in output.exchange.violations)
-            output.exchange.violations = [v for v in judged if v is not None]
+            judged = (self._judged(v, exchange, profile) for v in exchange.violations)
+            exchange.violations = [v for v in judged if v is not None]
         return output
 
-    def _judged(self, violation: Violation) -> Violation | None:
-        if violation.rule.id in self._dropped:
+    def _judged(
+        self, violation: Violation, exchange: Exchange, profile: Profile | None
+    ) -> Violation | None:
+        rule_id = violation.rule.id
+        if rule_id in self._dropped:
             return None
-        severity = self._severity.get(violation.rule.id)
-        return violation if severity is None else replace(violation, severity=severity)
+        if profile is not None and profile.is_alias(violation, exchange):
+            return None
+        severity = self._severity.get(rule_id)
+        if severity is not None:
+            return replace(violation, severity=severity)
+        return violation if profile is None else _lowered(violation, exchange, profile)
+
+
+def _lowered(violation: Violation, exchange: Exchange, profile: Profile) -> Violation:
+    """The violation with what the vendor's profile makes of it."""
+    lowering = profile.lowering(violation, exchange)
+    if lowering is not None and lowering.to < violation.severity:
+        words = f"{violation.severity.word} lowered to {lowering.to.word}"
+        note = f"{words} by profile {profile.name}: {lowering.because}"
+        return replace(violation, severity=lowering.to, note=note)
+    note = profile.note(violation)
+    return replace(violation, note=note) if note else violation
 
 
 def _matching(rules: Mapping[str, Rule], patterns: Iterable[str]) -> set[str]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from teeline.proxy.text import int64, printable
-from teeline.validators.model import Exchange, Rule, Timing, Violation
+from teeline.validators.model import Circumstances, Exchange, Rule, Timing, Violation
 
 OPEN: Final = "open"
 LOST: Final = "lost"
@@ -104,6 +104,7 @@ def exchange_record(exchange: Exchange) -> dict[str, Any]:
         **_omitted(exchange.violations),
         "inspection": printable(exchange.inspection, _NAME),
         "ended": None if exchange.ended is None else exchange.ended.value,
+        "profile": _text(exchange.profile or None),
     }
 
 
@@ -191,7 +192,18 @@ def _violation(violation: Violation) -> dict[str, Any]:
             "pointer": printable(place.pointer, _NAME),
         },
         "evidence": printable(violation.evidence),
+        **_circumstances(violation.circumstances),
     }
+
+
+def _circumstances(seen: Circumstances) -> dict[str, Any]:
+    """What a vendor profile asks of a violation, so that one can be applied to a record, too."""
+    found: dict[str, Any] = {}
+    if seen.held:
+        found["held"] = sorted(seen.held)
+    if seen.words:
+        found["words"] = [printable(word, _NAME) for word in sorted(seen.words)]
+    return found
 
 
 def _omitted(violations: Sequence[Violation]) -> dict[str, int]:

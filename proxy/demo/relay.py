@@ -17,6 +17,7 @@ import orjson
 from aiohttp import web
 
 from teeline.proxy.demo.scenarios import (
+    ANSWER_ID,
     CLEAN_JSON,
     CLEAN_STREAM,
     DONE,
@@ -48,6 +49,7 @@ class Relay:
         self._expected: dict[str, Transcript | None] = {}
         self._scenarios = {scenario.name: scenario for scenario in scenarios}
         self._pace = pace
+        self._answers = 0
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> str:
@@ -100,7 +102,9 @@ class Relay:
             return _refusal(400, "invalid_request_error", "The request names no model.")
         answer = chosen(self._scenarios, asked)
         transcript = self._transcript(request, body, answer)
-        pieces = [_named(piece, asked["model"]) for piece in answer.pieces]
+        self._answers += 1
+        made = f"chatcmpl-demo-{self._answers}"
+        pieces = [_filled(piece, asked["model"], made) for piece in answer.pieces]
         if answer.stream:
             return await self._streamed(request, answer, pieces, transcript.answer)
         return await _whole(request, answer, b"".join(pieces), transcript.answer)
@@ -160,9 +164,11 @@ def _with_usage(answer: Answer) -> Answer:
     return Answer(pieces, answer.content_type, answer.status, answer.coding, answer.cut)
 
 
-def _named(piece: bytes, model: str) -> bytes:
+def _filled(piece: bytes, model: str, answer_id: str) -> bytes:
     name = json.dumps(model[:MAX_MODEL])[1:-1]
-    return piece.replace(MODEL.encode(), name.encode())
+    return piece.replace(ANSWER_ID.encode(), answer_id.encode()).replace(
+        MODEL.encode(), name.encode()
+    )
 
 
 async def _whole(

@@ -18,10 +18,11 @@ from typing import Any
 
 MODEL = "@model@"
 """Stands in an answer's pieces for the model that the request named."""
+ANSWER_ID = "@id@"
+"""Stands in an answer's pieces for its id, which no other answer has."""
 
 # In the past on every clock that a user may have, so that the answers never depend on the day.
 _CREATED = 1_760_000_000
-_ID = "chatcmpl-demo"
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 JSON = "application/json"
@@ -90,7 +91,13 @@ def _chunk(delta: Any, finish: str | None = None, index: int = 0, **top: Any) ->
 
 
 def _envelope(kind: str, choices: Sequence[Any]) -> dict[str, Any]:
-    return {"id": _ID, "object": kind, "created": _CREATED, "model": MODEL, "choices": choices}
+    return {
+        "id": ANSWER_ID,
+        "object": kind,
+        "created": _CREATED,
+        "model": MODEL,
+        "choices": choices,
+    }
 
 
 def _stream(*pieces: bytes, done: bool = True, cut: bool = False) -> Answer:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from teeline.proxy.reports import json, text
+from teeline.proxy.reports import github, json, jsonl, junit, sarif, text
 from teeline.proxy.reports.model import Renderer
 
 RENDERERS: Final[Mapping[str, Renderer]] = {
     "text": text.render,
     "json": json.render,
+    "jsonl": jsonl.render,
+    "junit": junit.render,
+    "sarif": sarif.render,
+    "github": github.render,
 }

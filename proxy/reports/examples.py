@@ -56,22 +56,49 @@ def compared(
 def lines(example: Mapping[str, Any]) -> list[str]:
     """The whole exchange of an example; members of a declaration of another kind as they are."""
     if example.get("on") in examples.bases():
-        return list(_exchange_lines(examples.exchange(example)))
+        return [*_circumstances(example), *_exchange_lines(examples.exchange(example))]
     return [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in example.items()]
+
+
+def _circumstances(example: Mapping[str, Any]) -> Iterator[str]:
+    """What an example depends on beside its own exchange."""
+    for name, value in example.get("limits", {}).items():
+        yield f"(limits: {name} {value})"
+    for earlier in examples.before(example):
+        yield f"(before: {earlier['method']} {earlier['endpoint']})"
+        yield from (f"(before: {line})" for line in _request_body(earlier))
+        yield f"(before: HTTP {earlier['response']['status']})"
+        yield from (
+            f"(before: {line})" for line in _text(earlier["response"]["body_base64"]).split("\n")
+        )
+
+
+def _request_body(exchange: Mapping[str, Any]) -> Sequence[str]:
+    if "request_base64" in exchange:
+        return _text(exchange["request_base64"]).split("\n")
+    if exchange["request"] is None:
+        return ()
+    return (json.dumps(exchange["request"], ensure_ascii=False, separators=(",", ":")),)
+
+
+def _text(encoded: str) -> str:
+    return base64.b64decode(encoded).decode("utf-8", "backslashreplace").removesuffix("\n")
 
 
 def _exchange_lines(exchange: Mapping[str, Any]) -> Iterator[str]:
     response = exchange["response"]
     yield f"{exchange['method']} {exchange['endpoint']}"
     yield from _header_lines(exchange["request_headers"])
-    if exchange["request"] is not None:
-        yield json.dumps(exchange["request"], ensure_ascii=False, separators=(",", ":"))
+    yield from _request_body(exchange)
     yield ""
     yield f"HTTP {response['status']}"
     yield from _header_lines(response["headers"])
+    if "times" in response:
+        head, *reads = response["times"]
+        after = ", ".join(f"{read:g}" for read in reads)
+        yield f"(head after {head:g} s, reads after {after} s)"
     yield ""
-    body = base64.b64decode(response["body_base64"])
-    yield from body.decode("utf-8", "backslashreplace").removesuffix("\n").split("\n")
+    yield from _text(response["body_base64"]).split("\n")
     if response["connection"] != "closed":
         yield f"(connection: {response['connection']})"
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Final, Protocol
 
+from teeline.proxy.inputs.items import Problem
 from teeline.validators.model import Exchange, Rule, Severity, Verdict, Violation
 
 TOOL: Final = "teeline"
@@ -19,28 +20,41 @@ TOOL: Final = "teeline"
 
 @dataclass(frozen=True, slots=True)
 class ReportedExchange:
-    """A closed exchange, the name it was given and the file it came from (empty where none)."""
+    """A closed exchange, the name it was given and the file it came from (empty where none).
+
+    ``line`` is the line of the file on which its recording begins, from 1.
+    """
 
     name: str
     file: str
     exchange: Exchange
+    line: int = 1
 
     @property
     def violations(self) -> list[Violation]:
         """The findings, the worst first; of one severity in the order in which they showed."""
         return sorted(self.exchange.violations, key=lambda v: -v.severity)
 
+    def shown(self, style: Style) -> list[Violation]:
+        """The findings that people see: without info unless it was asked for."""
+        return [v for v in self.violations if style.show_info or v.severity > Severity.INFO]
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """Closed exchanges after policy, in the order in which they are reported.
 
-    ``rules`` is the register that was applied, ``profile`` the vendor profile (None: none).
+    ``rules`` is the register that was applied. ``profile`` says how vendor profiles were chosen: a
+    profile's name, ``auto``, or None for none at all; the one that an exchange got stands on it.
+    ``problems`` are what could not be checked. A finding of ``threshold`` or above is a failure; None:
+    none is.
     """
 
     exchanges: Sequence[ReportedExchange]
     rules: Mapping[str, Rule]
     profile: str | None = None
+    problems: Sequence[Problem] = ()
+    threshold: Severity | None = Severity.FAIL
 
     def count(self, verdict: Verdict) -> int:
         """How many exchanges have this verdict (the relay's side)."""
@@ -56,10 +70,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a report for people is drawn; formats for machines pay it no heed.
+    """How a report for people is drawn; JSON and JSON Lines pay it no heed.
 
-    ``width`` in columns (>= 40). ``show_info`` lists info findings, too. ``quiet`` leaves out
-    exchanges without findings and the summary.
+    ``color`` and ``width`` in columns (>= 40) are of the text format. ``show_info`` lists info
+    findings, too. ``quiet`` leaves out exchanges without findings and the summary.
     """
 
     color: bool = False

@@ -15,6 +15,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from teeline.proxy.reports.hints import hints
 from teeline.proxy.reports.model import Report, ReportedExchange, Style
 from teeline.proxy.text import printable
 from teeline.validators.model import Place, Severity, Unit, Verdict, Violation
@@ -78,11 +79,13 @@ def _lines(report: Report, style: Style) -> Iterator[Text]:
     explained: set[str] = set()
     hidden = 0
     for reported in report.exchanges:
-        shown = [v for v in reported.violations if style.show_info or v.severity > Severity.INFO]
+        shown = reported.shown(style)
         hidden += len(reported.violations) - len(shown)
         if style.quiet and not shown:
             continue
         yield _headline(reported)
+        for hint in hints(reported.exchange):
+            yield from wrapped("hint", hint, _INDENT, style.width, "magenta")
         for violation in shown:
             yield from _finding(violation, violation.rule.id not in explained, style)
             explained.add(violation.rule.id)
@@ -103,6 +106,10 @@ def _headline(reported: ReportedExchange) -> Text:
     if facts.status is not None:
         described.append(str(facts.status))
     line.append(f"  {', '.join(described)}", "dim")
+    if facts.profile:
+        line.append(f"  profile {facts.profile} ({printable(facts.profile_reason)})", "dim")
+    elif facts.profile_reason:
+        line.append(f"  profile {printable(facts.profile_reason)}", "dim")
     if facts.client_verdict is not Verdict.PASS:
         line.append("  client: ").append(*_badge(facts.client_verdict))
     if facts.inspection != "full":
@@ -128,6 +135,8 @@ def _finding(violation: Violation, explain: bool, style: Style) -> Iterator[Text
     if violation.evidence:
         seen = printable(violation.evidence)
         yield Text.assemble(" " * _DETAIL, ("seen  ", "dim"), (seen, "cyan"))
+    if violation.note:
+        yield from wrapped("note", violation.note, _DETAIL, style.width)
     if explain:
         yield from wrapped("why", rule.why, _DETAIL, style.width)
         yield from wrapped("fix", rule.fix, _DETAIL, style.width, "green")

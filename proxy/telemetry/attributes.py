@@ -98,6 +98,8 @@ class Describer:
         found[names.INSPECTION] = self.text(exchange.inspection)
         if exchange.ended is not None:
             found[names.ENDED] = exchange.ended.value
+        if exchange.profile:
+            found[names.PROFILE] = self.text(exchange.profile)
         error_type = self.error_type(exchange)
         if error_type is not None:
             found[names.ERROR_TYPE] = error_type

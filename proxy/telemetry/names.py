@@ -45,6 +45,8 @@ CLIENT_VERDICT: Final = "teeline.client_verdict"
 VIOLATIONS: Final = "teeline.violations"
 INSPECTION: Final = "teeline.inspection"
 ENDED: Final = "teeline.ended"
+PROFILE: Final = "teeline.profile"
+"""The vendor profile that was applied; absent where none was."""
 
 # --- teeline: the event of a violation ----------------------------------------------------------
 VIOLATION_EVENT: Final = "teeline.violation"

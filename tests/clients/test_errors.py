@@ -83,7 +83,7 @@ def test_a_refusal_raises_what_it_raises_without_teeline(
 
 def _status_error(base_url: str) -> tuple[object, ...]:
     with sdk.client(base_url) as client, pytest.raises(sdk.openai.APIStatusError) as caught:
-        client.chat.completions.create(model="gpt-4o-mini", messages=[])
+        client.chat.completions.create(model="gpt-4o-mini", messages=saying("Hi"))
     error = caught.value
     kept = list(error.response.headers.multi_items())
     shown = (error.status_code, error.code, error.param, error.type, error.request_id)
@@ -98,7 +98,7 @@ def test_retries_are_the_clients_and_each_is_an_exchange(loop: Loop, teeline: St
         counts = []
         for base_url in (url, through.base_url):
             with sdk.client(base_url, max_retries=2) as client:
-                got = client.chat.completions.create(model="gpt-4o-mini", messages=[])
+                got = client.chat.completions.create(model="gpt-4o-mini", messages=saying("Hi"))
             assert got.choices[0].message.content == "Hello."
             counts.append([m.value(b"x-stainless-retry-count") for m in up.requests])
             up.requests.clear()
@@ -137,7 +137,7 @@ def test_an_unreachable_relay_is_an_error_of_the_api(teeline: Start) -> None:
 
 def _own_answer(base_url: str) -> tuple[int, str | None]:
     with sdk.client(base_url) as client, pytest.raises(sdk.openai.InternalServerError) as caught:
-        client.chat.completions.create(model="gpt-4o-mini", messages=[])
+        client.chat.completions.create(model="gpt-4o-mini", messages=saying("Hi"))
     assert caught.value.type == "teeline_error"
     assert caught.value.response.headers["teeline-error"] == caught.value.code
     return caught.value.status_code, caught.value.code
@@ -154,7 +154,7 @@ def test_a_clients_own_timeout_ends_its_exchange(loop: Loop, teeline: Start) -> 
         through = teeline(up.url)
         with sdk.client(through.base_url, timeout=0.05) as client:
             with pytest.raises(sdk.openai.APITimeoutError):
-                client.chat.completions.create(model="gpt-4o-mini", messages=[])
+                client.chat.completions.create(model="gpt-4o-mini", messages=saying("Hi"))
             exchange = through.exchange()
         loop.run(_finished(up))
     assert (exchange.ended, exchange.status) == (Ended.CLIENT_CLOSED, None)

@@ -11,6 +11,7 @@ from typing import Any
 
 from teeline.validators.events import Found, Output
 from teeline.validators.exchangefile import parse, replay
+from teeline.validators.history import History
 from teeline.validators.inspector import Inspector
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Exchange
@@ -39,21 +40,18 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def inspect(
-    document: dict[str, Any], cut: Cut | None = None, limits: Limits = DEFAULT_LIMITS
+    document: dict[str, Any],
+    cut: Cut | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    history: History | None = None,
 ) -> Exchange:
     """What an inspector says of an exchange that is fed in the pieces that ``cut`` makes."""
-    inspector = Inspector(Exchange(id="test"), limits, listed_models(document))
+    inspector = Inspector(Exchange(id="test"), limits, history)
     outputs: list[Output] = list(replay(inspector, parse(document), NOW, cut=cut))
     outputs += answer_schema_checks(inspector, outputs, NOW)
     reported = [o.violation.rule.id for o in outputs if isinstance(o, Found)]
     assert reported == [v.rule.id for v in inspector.exchange.violations]
     return inspector.exchange
-
-
-def listed_models(document: dict[str, Any]) -> frozenset[str] | None:
-    """The models that an example says were listed before."""
-    listed = document.get("listed_models")
-    return None if listed is None else frozenset(listed)
 
 
 def findings(seen: Exchange) -> list[Finding]:

@@ -32,6 +32,11 @@ ODD_KEYS = (
     "text",
     "object",
     "finish_reason",
+    "role",
+    "tools",
+    "tool_choice",
+    "strict",
+    "stream",
     "",
     "a/b~c",
     "\ud800",
@@ -41,6 +46,22 @@ ODD_BYTES = (
     b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"{", b"}", b"[", b'"', b"\\ud83d", b"NaN", b"1e999",
     b"<html>", b"error: {", b"id: 1\n", b"retry: x\n", b"\xe2\x80\xa8",
 )  # fmt: skip
+
+REQUEST_HEADERS: tuple[list[list[str]], ...] = (
+    [],
+    [["content-type", ""], ["authorization", ""]],
+    [["Content-Type", "text/plain"], ["content-type", "application/json"], ["cookie", "\xff"]],
+    [["content-encoding", "gzip"], ["api-key", "x"]],
+    [["content-encoding", "rot13"], ["idempotency-key", "x"]],
+)
+ENDPOINTS = (
+    "/v1/chat/completions",
+    "/v1/responses",
+    "/v1/embeddings",
+    "/v1/completions",
+    "/openai/deployments/d/chat/completions?api-version=1&key=x",
+    "/v1/responses/resp_1",
+)
 
 
 class Mutator:
@@ -68,9 +89,23 @@ class Mutator:
             response["headers"] = {**dict(response.get("headers") or {}), **self._fields()}
         if chance.random() < 0.1:
             response["connection"] = chance.choice(("closed", "aborted", "client_closed"))
-        if chance.random() < 0.2 and isinstance(changed.get("request"), dict):
-            changed["request"] = self._value(changed["request"])
+        if chance.random() < 0.4:
+            self._asked(changed)
         return changed
+
+    def _asked(self, changed: dict[str, Any]) -> None:
+        """Changes the request: its values, its bytes, its fields, or the operation it names."""
+        chance = self._chance
+        if isinstance(changed.get("request"), dict):
+            for _ in range(chance.choice((1, 1, 3))):
+                changed["request"] = self._value(changed["request"])
+        if chance.random() < 0.2 and changed.get("request") is not None:
+            body = json.dumps(changed.pop("request")).encode()
+            changed["request_base64"] = base64.b64encode(self._bytes(body)).decode("ascii")
+        if chance.random() < 0.2:
+            changed["request_headers"] = chance.choice(REQUEST_HEADERS)
+        if chance.random() < 0.2:
+            changed["endpoint"] = chance.choice(ENDPOINTS)
 
     @staticmethod
     def body(document: dict[str, Any]) -> bytes:

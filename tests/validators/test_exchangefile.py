@@ -252,6 +252,45 @@ def test_bytes_that_are_no_json_are_refused_with_the_place(data: bytes, message:
     assert str(caught.value).startswith(message)
 
 
+# -- times ------------------------------------------------------------------------------------------
+
+
+def timed(times: Any) -> dict[str, Any]:
+    exchange = document(response_chunks=["a", "b"], response_times=times)
+    del exchange["response"]["body_text"]
+    return exchange
+
+
+@pytest.mark.parametrize("times", [[0, 1, 2], [0.5, 0.5, 0.5, 9], [0, 0, 0]])
+def test_times_are_the_heads_one_a_read_and_perhaps_the_ends(times: list[float]) -> None:
+    recorder = Recorder()
+    replay(recorder, parse(timed(times)), 100.0)
+    seen = [
+        call[-1] for call in recorder.calls if call[0].startswith("response") or call[0] == "end"
+    ]
+    assert seen == [100.0 + after for after in [*times, *times[-1:]][:4]]
+
+
+def test_times_may_be_left_out_and_an_own_cut_leaves_them_aside() -> None:
+    assert parse(timed(None)).times == ()
+    recorder = Recorder()
+    replay(recorder, parse(timed([1, 2, 3])), 100.0, cut=lambda body: [body])
+    assert {call[-1] for call in recorder.calls} == {100.0}
+
+
+@pytest.mark.parametrize(
+    "times",
+    ["", {}, [], [0], [0, 1], [0, 1, 2, 3, 4], [2, 1, 3], [0, 1, None], [0, 1, True],
+     [-1, 0, 1], [0, 1, 1e12], [0, 1, float("nan")], [0, 1, 10**400]],
+)  # fmt: skip
+def test_other_times_are_an_error_that_says_what_to_change(times: Any) -> None:
+    with pytest.raises(ExchangeFileError, match=r"response\.times must"):
+        parse(timed(times))
+
+
+# -- anything ---------------------------------------------------------------------------------------
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -261,7 +300,16 @@ members = st.sampled_from(
     ["v", "name", "method", "endpoint", "request", "request_base64", "request_headers", "response"]
 )
 response_members = st.sampled_from(
-    ["status", "headers", "body_text", "body_base64", "chunks", "chunks_base64", "connection"]
+    [
+        "status",
+        "headers",
+        "body_text",
+        "body_base64",
+        "chunks",
+        "chunks_base64",
+        "times",
+        "connection",
+    ]
 )
 
 

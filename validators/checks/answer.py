@@ -18,10 +18,13 @@ from teeline.validators.operation import Operation
 
 _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
-_FIELD_LINE = re.compile(rb"[ \t]*(data|event|id|retry)[ \t]*:|:", re.I)
-_ANY_FIELD_LINE = re.compile(rb"^[ \t]*(data|event|id|retry)[ \t]*:", re.I | re.M)
-_LONGEST_FIELD = 16
-"""Bytes of a line after which it is clear whether it starts with a field's name."""
+_STREAM = re.compile(rb"(data|event|id|retry)[ \t]*[:\r\n]|:", re.I)
+"""How the first line of an event stream starts, blanks before it aside."""
+_UNDECIDED = re.compile(
+    rb"(d|da|dat|data[ \t]*|e|ev|eve|even|event[ \t]*|i|id[ \t]*|r|re|ret|retr|retry[ \t]*)?\Z",
+    re.I,
+)
+_ANY_FIELD_LINE = re.compile(rb"(^|[\r\n])[ \t]*(data|event|id|retry)[ \t]*:", re.I)
 
 
 class AnswerBody:
@@ -34,7 +37,13 @@ class AnswerBody:
         self._stream: EventStream | None = None
         self._document = ctx.response.status >= 400
         self._ignored = ctx.operation is Operation.OTHER and not self._document
-        self._sniffed = b""
+        self._first = b""
+        self._marked = False
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the body is known to be an event stream."""
+        return self._stream is not None
 
     def feed(self, data: bytes) -> None:
         if self._stream is not None:
@@ -50,26 +59,20 @@ class AnswerBody:
                 self._pieces.clear()
 
     def _sniff(self, data: bytes) -> None:
-        """Looks at the first line that is not blank until its kind is clear."""
-        self._sniffed += data[: 4 * _LONGEST_FIELD + len(data) - len(data.lstrip(_BLANK))]
-        start = self._sniffed.removeprefix(_BOM).lstrip(b"\r\n")
-        text = start.lstrip(_BLANK)
-        if not text:
-            # Blank so far: keep-alive lines before JSON. What was seen of them need not be kept.
-            self._sniffed = self._sniffed[:3] if self._sniffed.startswith(_BOM[:1]) else b""
-            return
-        if (
-            len(text) < _LONGEST_FIELD
-            and b"\n" not in text
-            and b":" not in text
-            and text[:1] not in b'{["<'
-        ):
-            return
-        if _FIELD_LINE.match(start):
+        """Looks at what comes first, blanks and a byte order mark aside, until its kind is clear."""
+        start = self._first + data[: self._ctx.limits.head]
+        if not self._marked:
+            if len(start) < len(_BOM) and _BOM.startswith(start):
+                self._first = start
+                return
+            self._marked = True
+            start = start.removeprefix(_BOM)
+        start = start.lstrip(_BLANK)
+        if _STREAM.match(start):
             self._to_stream()
-        else:
+        elif not _UNDECIDED.match(start) or len(start) > self._ctx.limits.head:
             self._document = True
-        self._sniffed = b""
+        self._first = b"" if self._document else start
 
     def _to_stream(self) -> None:
         self._stream = EventStream(self._ctx)

@@ -123,13 +123,14 @@ class _Choice:
         if "delta" in value and value.get("message") is None:
             ctx.report("chat.delta-instead-of-message", f"{pointer}/delta", value["delta"])
             skip = frozenset({"message"})
+        ctx.report.subject = value
         walk(CHOICE, value, pointer, ctx.report, skip)
         index = value.get("index")
         self.index = index if isinstance(index, int) and not isinstance(index, bool) else None
         finish = value.get("finish_reason")
         self.finish = finish if isinstance(finish, str) else None
         if self.finish is not None:
-            ctx.exchange.finish.append(self.finish[:32])
+            ctx.finished(self.finish)
         message = value.get("message")
         if isinstance(message, dict):
             self._message(message, f"{pointer}/message")

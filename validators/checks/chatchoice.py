@@ -63,6 +63,7 @@ class StreamedChoice:
         "index",
         "logprobs",
         "place",
+        "pointer",
         "reasoned",
         "refused",
         "spoke",
@@ -86,6 +87,7 @@ class StreamedChoice:
         self.wordless = False  # a fault has taken its content or calls away
         self.tools = ToolStream(ctx)
         self.place = (0, 0)
+        self.pointer = "/choices/0"
         self._first = True
         self._roles = 0
         self._cumulative = 0  # contents so far that start with the one before; -1: no more
@@ -100,12 +102,22 @@ class StreamedChoice:
         return max(self._roles, self.finishes)
 
     def feed(
-        self, choice: Mapping[str, Any], delta: Mapping[str, Any], pointer: str, *, lenient: bool
+        self,
+        choice: Mapping[str, Any],
+        delta: Mapping[str, Any],
+        pointer: str,
+        *,
+        lenient: bool,
+        member: str = "delta",
     ) -> None:
-        """Takes one chunk of the choice. ``lenient``: an empty delta here owes no finish_reason key."""
+        """Takes one chunk of the choice.
+
+        ``lenient``: an empty delta here owes no finish_reason key. ``member``: where the delta stood.
+        """
         self.place = (self._ctx.report.index, self._ctx.report.byte)
-        payload = self._delta(delta, f"{pointer}/delta")
-        self.logprobs = self.logprobs or cross.holds_logprobs(choice.get("logprobs"))
+        self.pointer = pointer
+        payload = self._delta(delta, f"{pointer}/{member}")
+        self._logprobs(choice.get("logprobs"), f"{pointer}/logprobs")
         value = choice.get("finish_reason", ABSENT)
         finish = self._finish_word(value, f"{pointer}/finish_reason")
         if self.finish is not None:
@@ -118,11 +130,18 @@ class StreamedChoice:
         if finish is not None:
             self.finish = finish
             self.finishes = 1
-            self._ctx.exchange.finish.append(finish[:32])
+            self._ctx.finished(finish)
             if delta.get("content"):
                 self._ctx.report(
-                    "chatstream.finish-with-content", f"{pointer}/delta/content", delta["content"]
+                    "chatstream.finish-with-content",
+                    f"{pointer}/{member}/content",
+                    delta["content"],
                 )
+
+    def _logprobs(self, value: Any, pointer: str) -> None:
+        self.logprobs = self.logprobs or cross.holds_logprobs(value)
+        if isinstance(value, dict):
+            cross.check_top_logprobs(self._ctx, value, pointer)
 
     def _after_finish(self, payload: bool, finish: str | None, pointer: str) -> None:
         if finish is not None:
@@ -230,21 +249,21 @@ class StreamedChoice:
     def close(self) -> None:
         """The stream is over, and nothing that was sent is missing: what holds for the whole choice."""
         ctx = self._ctx
-        pointer = f"/choices/{self.index}"
+        pointer = self.pointer
         ctx.report.place(Unit.EVENT, *self.place)
         if self._cumulative >= _CUMULATIVE_CHUNKS and self._grown >= _CUMULATIVE_CHUNKS - 1:
             ctx.report(
                 "chatstream.content-cumulative",
-                "/choices/0/delta/content",
+                f"{pointer}/delta/content",
                 detail=f"{self._cumulative} contents, each starting with the one before",
             )
         if not self.wordless:
             calls = self.tools.finish(self.finish)
             check_calls(ctx, calls, cut=self.finish == "length")
             ctx.report.place(Unit.EVENT, *self.place)
-            check_finish(
-                ctx, len(calls), self.finish, f"{pointer}/finish_reason", refused=self.refused
-            )
+            if not self.tools.unreadable:
+                at = f"{pointer}/finish_reason"
+                check_finish(ctx, len(calls), self.finish, at, refused=self.refused)
         if self._joined is not None and not self.wordless:
             check_answer(
                 ctx,

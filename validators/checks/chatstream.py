@@ -60,9 +60,8 @@ class ChatStream:
         self._choices: dict[int, StreamedChoice] = {}
         self._chunks = 0
         self._done = 0
-        self._over = (
-            False  # an error or a foreign protocol: only framing is of interest from here on
-        )
+        # an error or a foreign protocol came: only framing is of interest from here on
+        self._over = False
         self._lost = False  # an event could not be read: what is missing may have been in it
         self._envelope = Envelope(ctx, _ENVELOPE)
         self._usage = StreamUsage(ctx, _USAGE)
@@ -72,7 +71,7 @@ class ChatStream:
     def done(self) -> None:
         """``[DONE]`` in any of its spellings."""
         self._done += 1
-        if self._done > 1:
+        if self._done > 1 and not self._over:
             self._ctx.report("chatstream.done-repeated", detail="[DONE] again")
 
     @property
@@ -87,14 +86,14 @@ class ChatStream:
     def event(self, value: Any, name: str) -> None:
         """One event's document; ``name`` is its ``event`` field."""
         report = self._ctx.report
+        if self._over:
+            return
         if self._done:
             report("chatstream.data-after-done", "", value, words=True)
             return
         if not isinstance(value, dict):
             report("chatstream.chunk-not-object", "", value)
             self._lost = True
-            return
-        if self._over:
             return
         first = not self._chunks
         if check_stream_error(self._ctx, value, name, _ERRORS, first=first):
@@ -163,7 +162,13 @@ class ChatStream:
         if state is not None:
             if skip or not isinstance(delta, dict):
                 state.wordless = True
-            state.feed(choice, delta if isinstance(delta, dict) else {}, pointer, lenient=lenient)
+            state.feed(
+                choice,
+                delta if isinstance(delta, dict) else {},
+                pointer,
+                lenient=lenient,
+                member="message" if skip else "delta",
+            )
 
     def _state(self, index: Any, position: int) -> StreamedChoice | None:
         if isinstance(index, bool) or not isinstance(index, int):
@@ -174,7 +179,9 @@ class ChatStream:
                 self._ctx.partial("choice-limit")
                 return None
             if not self._choices and index != 0:
-                self._ctx.report("chatstream.first-choice-not-zero", "/choices/0/index", index)
+                self._ctx.report(
+                    "chatstream.first-choice-not-zero", f"/choices/{position}/index", index
+                )
             # Several choices were asked for and one has come: what repeats may be another one's.
             alone = not self._choices and self._ctx.request.choices > 1
             for other in self._choices.values():
@@ -218,14 +225,14 @@ class ChatStream:
                 self._ctx.report.place(Unit.EVENT, *choice.place)
                 self._ctx.report(
                     "chatstream.finish-missing",
-                    "/choices/0/finish_reason",
+                    f"{choice.pointer}/finish_reason",
                     detail=f"choice {choice.index} never got a finish_reason",
                 )
 
     def _indexes(self) -> None:
         """The indexes of a stream are 0 to n-1, each for one choice."""
         report = self._ctx.report
-        if not self._choices or report.has("chatstream.choice-index-type"):
+        if report.has("chatstream.choice-index-type", "chatstream.choices-not-array"):
             return
         seen = sorted(self._choices)
         wanted = self._ctx.request.choices
@@ -235,7 +242,7 @@ class ChatStream:
             report.place(Unit.EVENT, *shared[0].place)
             report(
                 "chatstream.choice-index-shared",
-                "/choices/0/index",
+                f"{shared[0].pointer}/index",
                 detail=f"n is {wanted}, index {shared[0].index} opened or finished "
                 f"{shared[0].openings} times, seen {seen[:8]}",
             )

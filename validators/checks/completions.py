@@ -60,7 +60,7 @@ class _Choice:
         self.index = index if isinstance(index, int) and not isinstance(index, bool) else None
         if isinstance(finish, str):
             self.finish = finish
-            ctx.exchange.finish.append(finish[:32])
+            ctx.finished(finish)
         check_logprobs_shape(ctx, value.get("logprobs"), f"{pointer}/logprobs")
         if isinstance(text, str) and text:
             self.text = text

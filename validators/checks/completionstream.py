@@ -240,7 +240,7 @@ class _StreamedText:
             self._after_finish(speaks, finish, pointer)
         elif finish is not None:
             self.finish = finish
-            ctx.exchange.finish.append(finish[:32])
+            ctx.finished(finish)
 
     def _finish_word(self, value: Any, pointer: str) -> str | None:
         """The finish_reason of a chunk; None where it has none. Words outside the enum still finish."""

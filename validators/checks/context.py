@@ -8,6 +8,7 @@ from typing import Any
 from teeline.validators.checks.reporter import Reporter
 from teeline.validators.checks.request import UNKNOWN_REQUEST, RequestFacts
 from teeline.validators.events import ResponseHead, SchemaCheck, SchemaResult
+from teeline.validators.history import History
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange, Headers, Place
 from teeline.validators.operation import Operation
@@ -28,8 +29,9 @@ class Context:
         "_tickets",
         "beta",
         "exchange",
+        "history",
+        "identified",
         "limits",
-        "listed_models",
         "operation",
         "report",
         "request",
@@ -42,13 +44,14 @@ class Context:
         exchange: Exchange,
         operation: Operation,
         limits: Limits,
-        listed_models: frozenset[str] | None = None,
+        history: History | None = None,
     ) -> None:
         self.exchange = exchange
         self.operation = operation
         self.beta = False
         self.limits = limits
-        self.listed_models = listed_models
+        self.history = history
+        self.identified = False  # the answer's id was compared with earlier ones
         self.report = Reporter(exchange)
         self.request: RequestFacts = UNKNOWN_REQUEST
         self.request_headers: Headers = ()
@@ -75,6 +78,11 @@ class Context:
         """Something could not be inspected: the first reason stays."""
         if self.exchange.inspection == "full":
             self.exchange.inspection = f"partial ({reason})"
+
+    def finished(self, reason: str) -> None:
+        """Notes how a choice or a response ended, as many as there may be choices."""
+        if len(self.exchange.finish) < self.limits.choices:
+            self.exchange.finish.append(reason[:32])
 
     @property
     def waiting(self) -> int:

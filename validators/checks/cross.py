@@ -70,7 +70,7 @@ def check_limit(
     ctx: Context, limit: int | None, generated: int, pointer: str, *, cut: bool, times: int = 1
 ) -> None:
     """Generated tokens against a limit that may be None; ``cut``: the answer says that it ended there."""
-    if limit is None:
+    if limit is None or limit < 1:
         return
     detail = f"limit {limit}, generated {generated}"
     if generated > limit * times:
@@ -151,11 +151,11 @@ class TextWatch:
             return
         window = self._tail + text
         if any(stop in window for stop in self._stops):
-            self._ctx.report(
-                "cross.stop-sequence", pointer, detail='a "stop" string is in the text'
-            )
-        if self._markers:
-            check_call_as_text(self._ctx, window, pointer)
+            detail = 'a "stop" string is in the text'
+            self._ctx.report("cross.stop-sequence", pointer, detail=detail)
+            self._stops = ()  # once in a choice says it all
+        if self._markers and check_call_as_text(self._ctx, window, pointer):
+            self._markers = False
         self._tail = window[-self._keep :]
 
 

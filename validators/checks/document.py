@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from teeline.validators import evidence
 from teeline.validators.checks.chat import check_chat, note_error
 from teeline.validators.checks.completions import check_completion
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.embeddings import check_embeddings
 from teeline.validators.checks.errors import check_error_body
 from teeline.validators.checks.http import media_type
+from teeline.validators.checks.identity import check_identity
+from teeline.validators.checks.marks import note_object
 from teeline.validators.checks.models import check_models
 from teeline.validators.checks.responses import check_light, check_response
 from teeline.validators.model import Unit
@@ -39,7 +42,9 @@ def report_faults(
             ctx.partial("depth-limit")
         elif rule := rules.get(fault.kind):
             detail = f"{fault.kind.value.replace('_', ' ')} at byte {byte + fault.byte}"
-            ctx.report(rule, fault.pointer, detail=detail, byte=byte + fault.byte)
+            ctx.report(
+                rule, evidence.pointer_of(fault.pointer), detail=detail, byte=byte + fault.byte
+            )
 
 
 def check_document(ctx: Context, body: bytes) -> None:
@@ -62,7 +67,9 @@ def check_document(ctx: Context, body: bytes) -> None:
             "http.json-content-type",
             detail=f"content-type {kind[:64]!r}" if kind else "no content-type",
         )
+    note_object(ctx.exchange, document.value)
     DOCUMENT_CHECKS.get(ctx.operation, _note_errors)(ctx, document.value)
+    check_identity(ctx, document.value)
 
 
 DOCUMENT_CHECKS: Mapping[Operation, Callable[[Context, Any], None]] = {

@@ -11,7 +11,7 @@ from teeline.validators.wire.json import Document
 
 _SECRET = re.compile(rb"\bsk-[A-Za-z0-9_-]{20,}|https?://[^/\s:@\"']{1,64}:[^/\s@\"']{1,128}@")
 _TRACE = re.compile(
-    rb"Traceback \(most recent call last\)|\n\s+at [\w.$<>]+ ?\([^)\n]*:\d+(:\d+)?\)"
+    rb"Traceback \(most recent call last\)|\n[ \t]{1,32}at [\w.$<>]{1,128} ?\([^)\n]{0,256}:\d+\)"
 )
 _SCANNED = 64 * 1024
 _NO_CHANNEL = re.compile(
@@ -30,23 +30,24 @@ def check_error_body(ctx: Context, body: bytes, document: Document) -> None:
     if not document.ok:
         ctx.report("error.not-json", "", detail=f"{len(body)} bytes that are no JSON")
         return
+    at = ""
     if isinstance(value, list) and value and isinstance(value[0], dict) and "error" in value[0]:
         ctx.report("error.list-wrapped", "", value)
-        value = value[0]
+        value, at = value[0], "/0"
     if not isinstance(value, dict):
         ctx.report("error.no-envelope", "", value)
         return
     if value.get("type") == "error":
-        ctx.report("error.anthropic-shape", "/type", value["type"], words=True)
+        ctx.report("error.anthropic-shape", f"{at}/type", value["type"], words=True)
     error = value.get("error")
     if isinstance(error, dict):
-        check_error_object(ctx, error, "/error")
-        _against_status(ctx, error)
+        check_error_object(ctx, error, f"{at}/error")
+        _against_status(ctx, error, f"{at}/error")
     elif isinstance(error, str) and error:
-        ctx.report("error.string", "/error", error)
+        ctx.report("error.string", f"{at}/error", error)
     elif isinstance(value.get("message"), str):
-        ctx.report("error.top-level-message", "/message", value["message"])
-        _against_status(ctx, value)
+        ctx.report("error.top-level-message", f"{at}/message", value["message"])
+        _against_status(ctx, value, at)
     else:
         ctx.report("error.no-envelope", "", value)
 
@@ -93,26 +94,26 @@ def _leaks(ctx: Context, body: bytes) -> None:
         ctx.report("error.secret-leak", "", detail="a stack trace in the body")
 
 
-def _against_status(ctx: Context, error: Mapping[str, Any]) -> None:
+def _against_status(ctx: Context, error: Mapping[str, Any], at: str) -> None:
     status = ctx.response.status
     code, kind = error.get("code"), error.get("type")
     message = error.get("message")
     text = message if isinstance(message, str) else ""
     if isinstance(code, int) and not isinstance(code, bool) and code != status:
-        ctx.report("error.code-status-mismatch", "/error/code", code)
+        ctx.report("error.code-status-mismatch", f"{at}/code", code)
     if _contradicts(kind, code, status):
-        ctx.report("error.type-status-mismatch", "/error/type", kind, words=True)
+        ctx.report("error.type-status-mismatch", f"{at}/type", kind, words=True)
     if status not in (401, 403) and (code == "invalid_api_key" or _BAD_KEY.search(text[:500])):
-        ctx.report("error.auth-status-wrong", "/error", detail=f"status {status} for a bad key")
+        ctx.report("error.auth-status-wrong", at, detail=f"status {status} for a bad key")
     if (
         status == 429
         and "insufficient_quota" in (kind, code)
         and ctx.header("x-should-retry") != "false"
     ):
-        ctx.report("error.quota-retryable", "/error/code", code, words=True)
+        ctx.report("error.quota-retryable", f"{at}/code", code, words=True)
     if status in (500, 503) and (code == "model_not_found" or _NO_CHANNEL.search(text[:500])):
         ctx.report(
-            "error.model-not-found-status", "/error", detail=f"status {status} for an unknown model"
+            "error.model-not-found-status", at, detail=f"status {status} for an unknown model"
         )
 
 

@@ -128,10 +128,21 @@ def check_codings(ctx: Context, codings: Sequence[str]) -> None:
     offered = field_values(ctx.request_headers, "accept-encoding")
     if not codings or not offered:
         return  # without the field every coding is acceptable (RFC 9110 12.5.3)
-    names = {
-        part.partition(";")[0].strip().lower() for value in offered for part in value.split(",")
-    }
-    missing = [c for c in codings if c not in names and "*" not in names]
+    accepted, refused = _accepted(offered)
+    anything = "*" in accepted
+    missing = [c for c in codings if c in refused or not (anything or c in accepted)]
     if missing:
         ctx.report.place(Unit.HEAD)
         ctx.report("http.encoding-not-offered", detail=f"content-encoding {missing[0][:24]!r}")
+
+
+def _accepted(offered: Sequence[str]) -> tuple[set[str], set[str]]:
+    """Codings that Accept-Encoding fields offer, and those that they refuse with a weight of 0."""
+    accepted: set[str] = set()
+    refused: set[str] = set()
+    for part in ",".join(offered).split(","):
+        coding, _, weight = part.partition(";")
+        name = coding.strip().lower().removeprefix("x-")
+        none = re.match(r"\s*q\s*=\s*0(\.0*)?\s*\Z", weight, re.I)
+        (refused if none else accepted).add(name)
+    return accepted, refused

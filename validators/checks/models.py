@@ -18,6 +18,7 @@ from teeline.validators.checks.shapes import is_error
 from teeline.validators.evidence import ABSENT
 from teeline.validators.fields.models import LISTED_MODEL, MODEL_LIST, PAGINATION, RETRIEVED_MODEL
 from teeline.validators.fields.table import walk
+from teeline.validators.history import client_of
 from teeline.validators.operation import Operation, model_of
 
 _LONGEST_ID = 256
@@ -99,12 +100,20 @@ def _note_list(ctx: Context, ids: set[str]) -> None:
 # -- a used model against the list --------------------------------------------------------------------
 
 
+def note_listed(ctx: Context) -> None:
+    """Keeps a whole list for the exchanges that follow."""
+    if ctx.history is not None and ctx.exchange.listed_models is not None:
+        ctx.history.list_models(ctx.exchange.listed_models, client_of(ctx.request_headers))
+
+
 def check_listed(ctx: Context) -> None:
-    """A model that answered, but that the upstream's last list does not have.
+    """A model that answered, but that the upstream's last list for this client does not have.
 
     Call it at the end: an answer that names its model was given by one.
     """
-    exchange, listed = ctx.exchange, ctx.listed_models
+    exchange = ctx.exchange
+    client = client_of(ctx.request_headers)
+    listed = None if ctx.history is None else ctx.history.listed_models(client)
     wanted = ctx.request.document.get("model")
     if listed is None or ctx.operation not in _WITH_MODELS or not isinstance(wanted, str):
         return

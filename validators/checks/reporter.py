@@ -11,9 +11,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from teeline.validators import evidence
+from teeline.validators.checks.circumstances import WATCHED, circumstances, joined
 from teeline.validators.events import Found, Output
 from teeline.validators.evidence import ABSENT
-from teeline.validators.model import Exchange, Place, Rule, Side, Unit, Violation
+from teeline.validators.model import (
+    Circumstances,
+    Exchange,
+    Place,
+    Rule,
+    Side,
+    Unit,
+    Violation,
+)
 from teeline.validators.rules import register
 
 
@@ -21,10 +30,22 @@ class Reporter:
     """Collects the findings of one exchange.
 
     The feeder sets ``at`` (the time of the read) and the unit that is being looked at; checks call it with
-    a rule and a JSON Pointer. Outputs wait in ``out`` until ``drain``.
+    a rule and a JSON Pointer. ``subject`` is the object that is being looked at where the circumstances of
+    a breach lie in it (circumstances.py). Outputs wait in ``out`` until ``drain``.
     """
 
-    __slots__ = ("_found", "at", "byte", "exchange", "index", "out", "rules", "side", "unit")
+    __slots__ = (
+        "_found",
+        "at",
+        "byte",
+        "exchange",
+        "index",
+        "out",
+        "rules",
+        "side",
+        "subject",
+        "unit",
+    )
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
@@ -34,6 +55,7 @@ class Reporter:
         self.unit = Unit.BODY
         self.index = 0
         self.byte = 0
+        self.subject: Any = None
         self.out: list[Output] = []
         self._found: dict[str, Violation] = {}
 
@@ -56,6 +78,9 @@ class Reporter:
         known = self._found.get(rule)
         if known is not None:
             known.count += 1
+            if rule in WATCHED:
+                seen = self._circumstances(rule, pointer, value)
+                known.circumstances = joined(known.circumstances, seen)
             return
         declared = self.rules[rule]
         violation = Violation(
@@ -69,10 +94,14 @@ class Reporter:
                 : evidence.MAX_LENGTH
             ],
             at=self.at,
+            circumstances=self._circumstances(rule, pointer, value),
         )
         self._found[rule] = violation
         self.exchange.violations.append(violation)
         self.out.append(Found(self.exchange, violation))
+
+    def _circumstances(self, rule: str, pointer: str, value: Any) -> Circumstances:
+        return circumstances(rule, pointer, value, subject=self.subject, exchange=self.exchange)
 
     def has(self, *rules: str) -> bool:
         """Whether any of these rules was reported before."""

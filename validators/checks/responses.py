@@ -127,7 +127,7 @@ def _facts(ctx: Context, value: Mapping[str, Any]) -> None:
             setattr(exchange, slot, text[:256])
     status, error = value.get("status"), value.get("error")
     if isinstance(status, str):
-        exchange.finish.append(status[:32])
+        ctx.finished(status)
     if status == "failed":
         code = error.get("code") if isinstance(error, dict) else None
         exchange.error_type = code[:64] if isinstance(code, str) and code else "error"

@@ -15,6 +15,8 @@ from teeline.validators.checks.completionstream import CompletionStream
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import report_faults
 from teeline.validators.checks.http import media_type
+from teeline.validators.checks.identity import check_identity
+from teeline.validators.checks.marks import FIRST_OBJECTS, note_object
 from teeline.validators.checks.respstream import ResponsesStream
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
@@ -22,8 +24,8 @@ from teeline.validators.wire.json import Document, JsonFaultKind, decode
 from teeline.validators.wire.sse import Event, Note, NoteKind, SseReader, Tail
 
 DONE = b"[DONE]"
-_MAX_VALUES = 256
-"""JSON values taken out of one event; more in one event say nothing new."""
+_MAX_VALUES = 4
+"""JSON values taken out of one event: each costs a look at all that is left of it."""
 
 NOTE_RULES: Mapping[NoteKind, str] = {
     NoteKind.BOM: "sse.bom",
@@ -116,6 +118,7 @@ class EventStream:
         self._kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
         self._protocol = self._kind.protocol(ctx)
         self._events = 0
+        self._last: Any = None
         self._head()
 
     def _head(self) -> None:
@@ -193,7 +196,7 @@ class EventStream:
         if not data:
             report("sse.empty-data", detail="data field without a value")
             return
-        self._document(data, event.name, event.byte)
+        self._document(data, event.name, event.value)
 
     def _is_done(self, data: bytes) -> bool:
         """Whether the data is ``[DONE]`` or meant to be; reports the spelling."""
@@ -206,27 +209,29 @@ class EventStream:
         return True
 
     def _document(self, data: bytes, name: str, byte: int) -> None:
-        """Decodes the data of one event; more than one value in it is taken apart."""
+        """Decodes the data of one event, which starts at ``byte``; several values are taken apart."""
         ctx = self._ctx
-        values = 0
-        while data and values < _MAX_VALUES:
+        for turn in range(_MAX_VALUES):
             document = decode(data, ctx.limits.depth)
-            values += 1
             if not document.ok:
-                if values == 1:
+                if turn == 0:
                     self._unreadable(document, byte)
                 return
             report_faults(ctx, document, EVENT_FAULTS, byte)
+            self._last = document.value
+            if self._events <= FIRST_OBJECTS:
+                note_object(ctx.exchange, document.value)
             self._protocol.event(document.value, name)
+            check_identity(ctx, document.value)
             rest = next((f for f in document.faults if f.kind is JsonFaultKind.TRAILING), None)
             if rest is None:
                 return
-            self._trailing(data[rest.byte :], values, byte)
-            data = data[rest.byte :]
+            data, byte = data[rest.byte :], byte + rest.byte
+            if turn == 0:
+                self._trailing(data, byte)
+        self._protocol.unreadable()
 
-    def _trailing(self, rest: bytes, values: int, byte: int) -> None:
-        if values > 1:
-            return
+    def _trailing(self, rest: bytes, byte: int) -> None:
         another = decode(rest, self._ctx.limits.depth).ok
         rule = "sse.several-json-values" if another else "sse.data-invalid-json"
         self._ctx.report(rule, detail=f"{len(rest)} bytes behind the first JSON value", byte=byte)
@@ -242,8 +247,15 @@ class EventStream:
     # -- the end ----------------------------------------------------------------------------------------
 
     def finish(self, ended: Ended) -> None:
-        """The body is over. A client that left, or a limit, takes the rules about the end away (P2)."""
-        if ended not in (Ended.COMPLETE, Ended.UPSTREAM_ABORTED) or self._reader.limit:
+        """The body is over. A client that left, or a limit, takes the rules about the end away (P2).
+
+        Not so once the end marker has come: clients close on reading it, and the answer is whole.
+        """
+        note_object(self._ctx.exchange, self._last)  # vLLM's fingerprint stands in its last chunk
+        if self._reader.limit:
+            return
+        whole = self._protocol.ended and ended is not Ended.UPSTREAM_ABORTED
+        if not whole and ended not in (Ended.COMPLETE, Ended.UPSTREAM_ABORTED):
             return
         cut = ended is Ended.UPSTREAM_ABORTED
         end = self._reader.offset
@@ -269,7 +281,7 @@ class EventStream:
                 report("sse.eof-mid-event", detail="the body ends inside a line")
             return broken
         data = b"\n".join(tail.data)
-        event = Event(tail.byte, tail.data, tail.name, (), True, False)
+        event = Event(tail.byte, tail.data, tail.name, (), True, False, tail.value)
         if _spelling(data, self._kind) == "":
             self._is_done(data)
             if not cut:

@@ -56,11 +56,9 @@ def message_calls(ctx: Context, value: Any, pointer: str) -> list[Call] | None:
         return None
     if not value:
         ctx.report("tools.calls-empty-array", pointer, value)
-    return [
-        call
-        for n, entry in enumerate(value)
-        if (call := _message_call(ctx, entry, f"{pointer}/{n}")) is not None
-    ]
+    calls = [_message_call(ctx, entry, f"{pointer}/{n}") for n, entry in enumerate(value)]
+    read = [call for call in calls if call is not None]
+    return read if len(read) == len(calls) else None
 
 
 def _message_call(ctx: Context, entry: Any, pointer: str) -> Call | None:
@@ -83,6 +81,7 @@ def _described(ctx: Context, call: Call, entry: Mapping[str, Any]) -> None:
     function = entry.get("function")
     if entry.get("type") == "custom" and not isinstance(function, dict):
         call.custom = True
+        call.inside = "/custom"
         custom = entry.get("custom")
         if isinstance(custom, dict):
             walk(CUSTOM_CALL, custom, f"{call.pointer}/custom", ctx.report)
@@ -244,10 +243,11 @@ def check_finish(
         ctx.report("cross.tool-choice-required", pointer, finish, words=True)
 
 
-def check_call_as_text(ctx: Context, start: str, pointer: str) -> None:
-    """Tool call markup in the text of an answer to a request with tools."""
-    if ctx.request.tools_sent:
-        for marker in CALL_MARKERS:
-            if marker in start:
-                ctx.report("tools.call-as-text", pointer, detail=f'"content" holds {marker}')
-                return
+def check_call_as_text(ctx: Context, text: str, pointer: str) -> bool:
+    """Whether tool call markup stands in the text of an answer to a request with tools."""
+    if not ctx.request.tools_sent:
+        return False
+    marker = next((m for m in CALL_MARKERS if m in text), "")
+    if marker:
+        ctx.report("tools.call-as-text", pointer, detail=f'"content" holds {marker}')
+    return bool(marker)

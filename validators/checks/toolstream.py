@@ -12,6 +12,7 @@ from typing import Any
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.tools import Call, check_type
 from teeline.validators.evidence import ABSENT
+from teeline.validators.model import Unit
 from teeline.validators.wire.json import JsonFaultKind, decode
 
 
@@ -47,14 +48,15 @@ class _Open:
 
 
 class ToolStream:
-    """The calls of one choice, keyed by ``index``."""
+    """The calls of one choice, keyed by ``index``. ``unreadable``: something came that is no call."""
 
-    __slots__ = ("_calls", "_ctx", "_last")
+    __slots__ = ("_calls", "_ctx", "_last", "unreadable")
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._calls: dict[int, _Open] = {}
         self._last = -1
+        self.unreadable = False
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -64,6 +66,7 @@ class ToolStream:
         report = self._ctx.report
         if not isinstance(value, list):
             report("tools.calls-not-array", pointer, value)
+            self.unreadable = True
             return False
         if not value:
             report("tools.calls-empty-array", pointer, value)
@@ -73,6 +76,7 @@ class ToolStream:
                 self._entry(entry, at)
             else:
                 report("tools.calls-not-array", at, entry)
+                self.unreadable = True
         return bool(value)
 
     def _entry(self, entry: Mapping[str, Any], pointer: str) -> None:
@@ -81,25 +85,25 @@ class ToolStream:
             return
         first = call.fragments == 0
         call.fragments += 1
-        function = entry.get("function")
-        if "custom" in entry or entry.get("type") == "custom":
-            call.custom = True
-            function = entry.get("custom")
-        elif not isinstance(function, dict):
-            if self._flat(call, entry, pointer):
-                return
-            self._ctx.report("chatstream.tool-function-missing", f"{pointer}/function", function)
         self._nulls(entry, pointer)
         self._type(call, entry.get("type"), pointer)
         self._id(call, entry, pointer, first=first)
-        if isinstance(function, dict):
-            self._function(call, function, pointer, first=first)
+        if "custom" in entry or entry.get("type") == "custom":
+            call.custom = True
+            described = entry.get("custom")
+        else:
+            described = entry.get("function")
+        if isinstance(described, dict):
+            self._function(call, described, pointer, first=first)
+        elif not call.custom and not self._flat(call, entry, pointer):
+            self._ctx.report("chatstream.tool-function-missing", f"{pointer}/function", described)
 
     def _call_of(self, entry: Mapping[str, Any], pointer: str) -> _Open | None:
         """The call that a fragment belongs to; a new one where its index is new."""
         report = self._ctx.report
         index = entry.get("index", ABSENT)
         if isinstance(index, bool) or not isinstance(index, int):
+            report.subject = entry
             report("chatstream.tool-index-type", f"{pointer}/index", index)
             # Without an index, an id opens a call and anything else belongs to the last one.
             index = len(self._calls) if entry.get("id") or not self._calls else self._last
@@ -168,7 +172,8 @@ class ToolStream:
         if isinstance(name, str):
             self._name(call, name, f"{pointer}/{path}/name", first=first)
         elif name is not None:
-            self._ctx.report("tools.name-missing", f"{pointer}/{path}/name", name)
+            rule = "tools.custom-shape" if call.custom else "tools.name-missing"
+            self._ctx.report(rule, f"{pointer}/{path}/name", name)
             call.judged = True
         member = "input" if call.custom else "arguments"
         value = function.get(member)
@@ -212,11 +217,14 @@ class ToolStream:
         """The whole calls, once the choice is over."""
         calls = []
         for call in self._calls.values():
+            self._ctx.report.place(Unit.EVENT, *call.event)
             if not call.type_seen and not call.judged:
                 self._ctx.report("chatstream.tool-type-missing", f"{call.pointer}/type")
             joined = "".join(call.arguments) if call.arguments is not None else ABSENT
             call.arguments = None
-            if isinstance(joined, str) and finish == "tool_calls":
+            if call.custom:
+                self._custom(call, joined)
+            elif isinstance(joined, str) and finish == "tool_calls":
                 self._doubled(call, joined)
             calls.append(
                 Call(
@@ -225,11 +233,17 @@ class ToolStream:
                     name=ABSENT if call.name is None else call.name,
                     arguments=joined,
                     custom=call.custom,
+                    inside="/custom" if call.custom else "/function",
                     event=call.event,
                     judged=call.judged or call.too_large,
                 )
             )
         return calls
+
+    def _custom(self, call: _Open, joined: Any) -> None:
+        """A custom call has a name and an input, be it an empty one."""
+        if not call.judged and (not call.name or not isinstance(joined, str)):
+            self._ctx.report("tools.custom-shape", f"{call.pointer}/custom")
 
     def _doubled(self, call: _Open, joined: str) -> None:
         """Several complete JSON values in a row."""

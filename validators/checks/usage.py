@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.estimate import check_prompt_tokens
 from teeline.validators.fields.usage import (
     COMPLETION_COUNTERS,
     EMBEDDINGS_KEYS,
@@ -206,7 +207,7 @@ def _modalities(details: Mapping[str, int]) -> int:
 def check_zeros(
     ctx: Context, counts: Mapping[str, int], table: UsageTable, pointer: str, *, answered: bool
 ) -> None:
-    """Counters that are zero although there was input or output.
+    """Counters against what went in and out: zero, or a prompt of another size than was sent.
 
     ``answered``: the answer holds text or calls. Official Responses usage is all zeros at times.
     """
@@ -217,6 +218,7 @@ def check_zeros(
     cached = ctx.exchange.usage.get(f"{table.prompt_details}.cached_tokens", 0)
     if counts[table.prompt] == 0 and not cached and _has_input(ctx):
         ctx.report("usage.prompt-zero", f"{pointer}/{table.prompt}", 0)
+    check_prompt_tokens(ctx, counts[table.prompt], f"{pointer}/{table.prompt}")
 
 
 def _has_input(ctx: Context) -> bool:

@@ -33,7 +33,7 @@ def _logprobs(shape: str, number: str) -> Table:
         (
             required("token", STRING, shape),
             required("logprob", NUMBER, number),
-            optional("bytes", ARRAY, shape),
+            optional("bytes", ARRAY, shape, items=required("", INTEGER, shape)),
         ),
     )
     token = Table(
@@ -41,7 +41,7 @@ def _logprobs(shape: str, number: str) -> Table:
         (
             required("token", STRING, shape),
             required("logprob", NUMBER, number),
-            optional("bytes", ARRAY, shape),
+            optional("bytes", ARRAY, shape, items=required("", INTEGER, shape)),
             required("top_logprobs", ARRAY, shape, items=required("", OBJECT, shape, table=top)),
         ),
     )

@@ -8,6 +8,7 @@ An example names a legal exchange (``on``, one of ``_bases.toml``) and what is c
 ``request_headers``   header fields of the request
 ``request``           JSON Pointer -> JSON text, set in the request (pointer ``""``: the whole of it)
 ``request_remove``    JSON Pointers taken out of the request
+``request_body``      the whole body of the request as text
 ``set``               JSON Pointer -> JSON text, set in the answer; in a stream the first token is the
                       1-based number of the event
 ``remove``            JSON Pointers taken out of the answer (``/2``: the second event)
@@ -19,7 +20,10 @@ An example names a legal exchange (``on``, one of ``_bases.toml``) and what is c
 ``append``            text put behind the rendered body
 ``cut``               text; the body ends before its first occurrence
 ``body``              the whole body as text (``body_base64`` for bytes)
-``listed_models``     the ids that the server listed before (see inspector.py); default: not known
+``times``             seconds after the request: of the answer's head, then of its reads, each of one event
+                      of a stream (the last read takes what is left)
+``limits``            limits (limits.py) other than the default ones
+``before``            examples that the same upstream answered before
 ``also``              other rules of severity warn or fail that the change cannot but break, too
 ====================  ===================================================================================
 
@@ -35,14 +39,16 @@ import functools
 import json
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
+from teeline.validators.limits import DEFAULT_LIMITS, Limits
+
 _HEAD_KEYS = {"method", "endpoint", "status", "connection", "headers", "request_headers"}
 _DOCUMENT_KEYS = {"on", "request", "request_remove", "set", "remove", "insert", "done", "renumber"}
-_TEXT_KEYS = {"replace", "append", "cut", "body", "body_base64", "also"}
-_KNOWLEDGE_KEYS = {"listed_models"}
-_KEYS = _HEAD_KEYS | _DOCUMENT_KEYS | _TEXT_KEYS | _KNOWLEDGE_KEYS
+_TEXT_KEYS = {"request_body", "replace", "append", "cut", "body", "body_base64", "also"}
+_KEYS = _HEAD_KEYS | _DOCUMENT_KEYS | _TEXT_KEYS | {"times", "limits", "before"}
 
 
 class ExampleError(ValueError):
@@ -57,10 +63,7 @@ def bases() -> Mapping[str, Mapping[str, Any]]:
 
 
 def exchange(example: Mapping[str, Any]) -> dict[str, Any]:
-    """An example as an exchange file's object (design: one HTTP exchange).
-
-    What is known from earlier exchanges stands beside it, under keys that exchange files don't have.
-    """
+    """An example as an exchange file's object (design: one HTTP exchange)."""
     unknown = example.keys() - _KEYS
     if unknown:
         raise ExampleError(f"unknown keys {sorted(unknown)}")
@@ -75,12 +78,10 @@ def exchange(example: Mapping[str, Any]) -> dict[str, Any]:
     if "body_base64" in example:
         response["body_base64"] = example["body_base64"]
     else:
-        # Surrogates stand for themselves so that an example can hold bytes that no text has.
-        raw = _body(base, example).encode("utf-8", "surrogateescape")
-        response["body_base64"] = base64.b64encode(raw).decode("ascii")
-    known = {key: example[key] for key in _KNOWLEDGE_KEYS & example.keys()}
-    return {
-        **known,
+        response["body_base64"] = _base64(_body(base, example))
+    if "times" in example:
+        response |= _timed(_body(base, example), example["times"])
+    document = {
         "v": 1,
         "method": example.get("method", base.get("method", "POST")),
         "endpoint": example.get("endpoint", base.get("endpoint", "/v1/chat/completions")),
@@ -90,6 +91,32 @@ def exchange(example: Mapping[str, Any]) -> dict[str, Any]:
         ),
         "response": response,
     }
+    if "request_body" in example:
+        document |= {"request": None, "request_base64": _base64(example["request_body"])}
+    return document
+
+
+def before(example: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The exchanges that the same upstream had before an example's."""
+    return [exchange(earlier) for earlier in example.get("before", ())]
+
+
+def limits(example: Mapping[str, Any]) -> Limits:
+    """The limits that an example is inspected with."""
+    return replace(DEFAULT_LIMITS, **example.get("limits", {}))
+
+
+def _base64(text: str) -> str:
+    # Surrogates stand for themselves so that an example can hold bytes that no text has.
+    return base64.b64encode(text.encode("utf-8", "surrogateescape")).decode("ascii")
+
+
+def _timed(body: str, times: list[float]) -> dict[str, Any]:
+    """A body in one read a time, cut behind its events."""
+    events = body.split("\n\n")
+    reads = [event + "\n\n" for event in events[: len(times) - 2]]
+    reads.append("\n\n".join(events[len(times) - 2 :]))
+    return {"chunks_base64": [_base64(read) for read in reads], "times": times}
 
 
 def _headers(base: Mapping[str, Any], example: Mapping[str, Any]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Event streams: bytes in, events out, by the grammar of WHATWG HTML 9.2.6, with byte offsets.
 
 Faults and curiosities are kept as notes instead of being forgiven; what they mean for a protocol is
-decided in checks/sse.py. The same notes and events come out however the bytes are cut.
+decided in checks/stream.py. The same notes and events come out however the bytes are cut.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class Note(NamedTuple):
 class Event(NamedTuple):
     """One block of lines up to its blank line.
 
+    ``value`` is the offset of the first data line's value, behind its name and space.
+
     ``data`` is None where the block had no ``data`` field; ``[]`` is impossible. ``byte`` is the offset
     of the first data line, else of the block. ``name`` is the ``event`` field. ``after_id``: an ``id``
     field stood in this block or anywhere before it (a client that keeps it dispatches at every blank
@@ -53,6 +55,7 @@ class Event(NamedTuple):
     notes: tuple[Note, ...]
     fields: bool
     after_id: bool
+    value: int = -1
 
 
 class Tail(NamedTuple):
@@ -66,6 +69,7 @@ class Tail(NamedTuple):
     in_line: bool
     notes: tuple[Note, ...]
     name: str = ""
+    value: int = -1
 
 
 class SseReader:
@@ -91,6 +95,7 @@ class SseReader:
         self._data: list[bytes] | None = None
         self._data_size = 0
         self._byte = -1
+        self._value = -1
         self._name = ""
         self._notes: list[Note] = []
         self._field_seen = False
@@ -177,13 +182,16 @@ class SseReader:
 
     def _data_line(self, value: bytes, at: int) -> None:
         self._field_seen = True
+        start = at + 5
         if value[:1] == b" ":
             value = value[1:]
+            start += 1
         elif value:
             self._note(NoteKind.NO_SPACE, at)
         if self._data is None:
             self._data = [value]
             self._byte = at
+            self._value = start
         else:
             self._data.append(value)
         self._data_size += len(value) + 1
@@ -218,14 +226,16 @@ class SseReader:
     def _blank_line(self, at: int, events: list[Event]) -> None:
         if self._data is not None or self._notes or self._field_seen or self._id_seen:
             byte = self._byte if self._byte >= 0 else at
+            notes = tuple(self._notes)
             events.append(
                 Event(
                     byte,
                     self._data,
                     self._name,
-                    tuple(self._notes),
+                    notes,
                     self._field_seen,
                     self._id_seen,
+                    self._value,
                 )
             )
             self._fresh()
@@ -249,4 +259,4 @@ class SseReader:
         if not in_line and self._data is None and not self._notes:
             return None
         byte = self._byte if self._byte >= 0 else at
-        return Tail(byte, self._data, in_line, tuple(self._notes), self._name)
+        return Tail(byte, self._data, in_line, tuple(self._notes), self._name, self._value)

@@ -12,7 +12,7 @@ from teeline.proxy.audit.record import (
     retired_in,
     ruleset_id,
 )
-from teeline.validators.model import Severity
+from teeline.validators.model import Circumstances, Severity
 from tests.proxy.samples import START, exchange, rule, violation
 
 
@@ -21,7 +21,7 @@ def test_an_exchange_is_recorded_with_the_keys_of_the_format() -> None:
     assert list(record) == [
         "id", "trace_id", "span_id", "upstream", "operation", "method", "path", "model", "stream",
         "status", "request_id", "client", "timing", "timeline", "bytes", "events", "usage",
-        "finish", "verdict", "client_verdict", "violations", "inspection", "ended",
+        "finish", "verdict", "client_verdict", "violations", "inspection", "ended", "profile",
     ]  # fmt: skip
     assert record["timing"] == {
         "start": START,
@@ -53,6 +53,18 @@ def test_a_violation_is_recorded_as_reports_have_it() -> None:
         },
         "evidence": '"finish_reason": "stop"',
     }
+
+
+def test_what_a_profile_asks_of_a_violation_is_recorded_where_there_is_any() -> None:
+    """A record can be judged again by another profile, without the body."""
+    seen = Circumstances(frozenset({"whole-entry"}), frozenset({"b", "a"}))
+    (found,) = exchange_record(exchange(violation(circumstances=seen)))["violations"]
+    assert (found["held"], found["words"]) == (["whole-entry"], ["a", "b"])
+
+
+def test_the_profile_that_was_applied_is_recorded() -> None:
+    assert exchange_record(exchange(profile="mistral"))["profile"] == "mistral"
+    assert exchange_record(exchange())["profile"] is None
 
 
 def test_a_query_never_gets_into_the_log() -> None:

@@ -7,13 +7,18 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
 
+from teeline.proxy.audit.chain import Chain
+from teeline.proxy.audit.record import exchange_record
 from teeline.proxy.cli import check as module
 from teeline.proxy.cli.check import check, split
 from teeline.validators.rules import examples, register
+from tests.proxy.inputs.test_har import entry, har, page
+from tests.proxy.samples import exchange, violation
 
 GOOD = {"on": "chat-stream"}
 BAD = {"on": "chat-stream", "done": False}
@@ -30,6 +35,11 @@ def put(folder: Path, name: str, example: Mapping[str, Any]) -> str:
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(examples.exchange(example)))
+    return name
+
+
+def put_text(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text)
     return name
 
 
@@ -103,7 +113,7 @@ def test_a_file_that_is_none_costs_the_others_nothing_and_exits_with_2(folder: P
 def test_a_folder_without_exchange_files_is_a_mistake(folder: Path) -> None:
     result = run(str(folder))
     assert result.exit_code == 2
-    assert "no *.json in this folder" in result.stderr
+    assert "no *.json, *.jsonl, *.har in this folder" in result.stderr
 
 
 def test_a_dangling_link_in_a_folder_is_told_of(folder: Path) -> None:
@@ -189,6 +199,132 @@ def test_an_error_of_our_own_is_one_line_without_the_peers_text_and_exits_with_3
     assert result.exit_code == 3
     assert result.stderr.startswith("teeline check: bad.json: internal error: KeyError at ")
     assert "peer" not in result.stderr
+
+
+# -- formats of recordings -----------------------------------------------------------------------
+
+
+def lines(*examples_: Mapping[str, Any]) -> str:
+    return "".join(json.dumps(examples.exchange(example)) + "\n" for example in examples_)
+
+
+def test_stdin_is_read_where_a_dash_stands() -> None:
+    result = CliRunner().invoke(check, ["-", "--format", "json"], input=lines(GOOD, BAD))
+    assert result.exit_code == 1
+    first, second = json.loads(result.stdout)["exchanges"]
+    assert (first["file"], first["name"], first["verdict"]) == ("-", "line 1", "pass")
+    assert (second["file"], second["name"], second["line"]) == ("-", "line 2", 2)
+
+
+def test_a_har_is_checked_entry_by_entry_with_its_own_times(folder: Path) -> None:
+    """``created`` is held against the clock of the recording, not of today."""
+    old = entry(startedDateTime="2020-01-01T00:00:00Z")
+    put_text(folder, "x.har", json.dumps(har(entry(), old, page("https://site.example/"))))
+    fine, early = report("x.har")["exchanges"]
+    assert (fine["name"], fine["verdict"]) == ("entry 1", "pass")
+    assert [v["rule"] for v in early["violations"] if v["severity"] == "warn"] == [
+        "chat.created-range"
+    ]
+
+
+def test_an_audit_log_is_judged_again_without_its_bodies(folder: Path) -> None:
+    record = exchange_record(exchange(violation(RULE), profile="perplexity"))
+    (folder / "audit.jsonl").write_bytes(Chain("c").link(1.0, record))
+    (found,) = report("audit.jsonl")["exchanges"]
+    assert found["inspection"] == "none"
+    assert found["profile"] == {"name": "perplexity", "reason": "recorded"}
+    assert [(v["rule"], v["severity"]) for v in found["violations"]] == [(RULE, "warn")]
+    assert run("audit.jsonl", "--profile", "none").exit_code == 1
+    assert run("audit.jsonl", "--ignore", RULE).exit_code == 0
+
+
+def test_a_folder_is_searched_for_all_formats(folder: Path) -> None:
+    put(folder, "in/a.json", GOOD)
+    put_text(folder, "in/b.jsonl", lines(GOOD, GOOD))
+    put_text(folder, "in/c.har", json.dumps(har(entry())))
+    assert [e["file"] for e in report("in")["exchanges"]] == [
+        *("in/a.json", "in/b.jsonl", "in/b.jsonl", "in/c.har")
+    ]
+
+
+def test_a_broken_entry_is_named_with_its_file_and_the_others_are_checked(folder: Path) -> None:
+    put_text(folder, "a.jsonl", lines(GOOD) + "{}\n" + lines(BAD))
+    put_text(folder, "b.har", json.dumps(har(5, entry())))
+    result = run("a.jsonl", "b.har")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        "teeline check: a.jsonl: line 2: not an exchange file: endpoint must be a string "
+        "(it is absent)",
+        "teeline check: b.har: entry 1: request must be an object",
+    ]
+    assert "3 exchanges: 1 fail, 0 warn, 2 pass" in result.stdout
+
+
+# -- profiles ------------------------------------------------------------------------------------
+
+MISTRAL = {
+    "on": "chat-tools",
+    "remove": ["/choices/0/message/tool_calls/0/type"],
+    "headers": {"mistral-correlation-id": "1"},
+}
+
+
+def test_a_profile_is_chosen_by_the_marks_of_the_answer(folder: Path) -> None:
+    put(folder, "x.json", MISTRAL)
+    whole = report("x.json")
+    (found,) = whole["exchanges"]
+    assert whole["profile"] == "auto"
+    assert found["verdict"] == "pass"
+    assert found["profile"] == {"name": "mistral", "reason": "header mistral-correlation-id"}
+    (lowered,) = (v for v in found["violations"] if v["rule"] == "tools.type-missing")
+    assert lowered["note"].startswith("fail lowered to info by profile mistral: ")
+
+
+def test_a_profile_can_be_named_or_left_away(folder: Path) -> None:
+    put(folder, "x.json", {**MISTRAL, "headers": {}})
+    assert run("x.json").exit_code == 1
+    assert run("x.json", "--profile", "mistral").exit_code == 0
+    put(folder, "x.json", MISTRAL)
+    assert run("x.json", "--profile", "none").exit_code == 1
+    assert run("x.json", "--profile", "openai").exit_code == 1
+    assert report("x.json", "--profile", "none")["profile"] is None
+
+
+def test_a_profile_that_is_none_is_a_usage_error_that_names_the_nearest(folder: Path) -> None:
+    result = run(put(folder, "x.json", GOOD), "--profile", "mistrall")
+    assert result.exit_code == 2
+    assert "no profile is called 'mistrall' (did you mean mistral?)" in result.stderr
+    assert "known: anthropic, auto, azure" in run("x.json", "--profile", "?").stderr
+
+
+# -- formats of reports --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("form", "start"),
+    [
+        ("text", "FAIL  bad.json"),
+        ("json", '{"v": 1'),
+        ("jsonl", '{"v": 1, "kind": "exchange"'),
+        ("junit", "<?xml"),
+        ("sarif", "{"),
+        ("github", "::error file=bad.json,line=1,title=teeline chatstream.done-missing::"),
+    ],
+)
+def test_every_form_of_the_report_can_be_asked_for(folder: Path, form: str, start: str) -> None:
+    result = run(put(folder, "bad.json", BAD), "--format", form)
+    assert result.exit_code == 1
+    assert result.stdout.startswith(start)
+
+
+@pytest.mark.parametrize(("fail_on", "failures"), [("warn", "1"), ("fail", "0"), ("never", "0")])
+def test_a_failure_in_junit_is_what_makes_the_run_fail(
+    folder: Path, fail_on: str, failures: str
+) -> None:
+    put(folder, "x.json", dict(register()["chatstream.role-missing"].bad))
+    result = run("x.json", "--format", "junit", "--fail-on", fail_on)
+    assert ElementTree.fromstring(result.stdout).get("failures") == failures
+    assert result.exit_code == int(failures)
 
 
 def test_nothing_to_check_is_a_usage_error() -> None:

@@ -88,7 +88,8 @@ def test_an_unknown_model_is_answered_cleanly_as_asked(stream: bool) -> None:
     expected = CLEAN_STREAM if stream else CLEAN_JSON
     assert reply.status == 200
     assert reply.content_type == expected.content_type.partition(";")[0]
-    assert reply.body == b"".join(expected.pieces).replace(b"@model@", b"my-model")
+    body = b"".join(expected.pieces).replace(b"@model@", b"my-model")
+    assert reply.body == body.replace(b"@id@", b"chatcmpl-demo-1")
 
 
 def test_a_fault_that_only_streams_have_leaves_a_json_answer_clean() -> None:
@@ -161,7 +162,9 @@ def test_other_paths_are_not_found(path: str) -> None:
     assert json.loads(reply.body)["error"]["type"] == "invalid_request_error"
 
 
-@pytest.mark.parametrize("name", ['a"b\\c', "line\nend\x00", "ü 漢 🙂", "x" * 5000, "@model@"])
+@pytest.mark.parametrize(
+    "name", ['a"b\\c', "line\nend\x00", "ü 漢 🙂", "x" * 5000, "@model@", "@id@"]
+)
 def test_any_model_name_leaves_the_answer_whole(name: str) -> None:
     """A name comes back as JSON text, shortened where it is long; it can't break a document."""
     reply = _asked(model=name)

@@ -45,6 +45,21 @@ def test_a_connection_that_broke_is_part_of_the_example() -> None:
     assert marked(wrong) == ["(connection: aborted)"]
 
 
+def test_what_an_example_depends_on_is_part_of_it() -> None:
+    """Earlier exchanges, limits and times make the difference where the exchange itself has none."""
+    varied: list[dict[str, Any]] = [
+        {"before": [{"on": "chat"}]},
+        {"limits": {"large_request": 66}},
+        {"times": [31.0, 32.5]},
+        {"request_body": "not JSON"},
+    ]
+    shown = [marked(compared({"on": "chat", **more}, {"on": "chat"}, WIDTH)[0]) for more in varied]
+    assert shown[0][0] == "(before: POST /v1/chat/completions)"
+    assert shown[1] == ["(limits: large_request 66)"]
+    assert shown[2] == ["(head after 31 s, reads after 32.5 s)"]
+    assert shown[3] == ["not JSON"]
+
+
 def test_what_is_left_out_shows_as_dots() -> None:
     wrong, _ = compared({**STREAM, "done": False}, STREAM, WIDTH)
     assert wrong[0] == Line("...", False)

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from teeline.proxy.inputs.items import Problem
 from teeline.proxy.reports.json import render
 from teeline.proxy.reports.model import Report, ReportedExchange, Style
 from teeline.validators.model import (
@@ -49,10 +50,13 @@ def test_every_member_of_the_format_is_there() -> None:
     assert whole["exchanges"][0] == {
         "name": "n",
         "file": "a.json",
+        "line": 1,
         "operation": "chat",
         "verdict": "warn",
         "client_verdict": "pass",
         "inspection": "full",
+        "profile": None,
+        "hints": [],
         "violations": [
             {
                 "rule": "chat.bad",
@@ -67,10 +71,28 @@ def test_every_member_of_the_format_is_there() -> None:
                     "pointer": "/choices/0",
                 },
                 "evidence": '"a": 1',
+                "note": "",
             }
         ],
     }
     assert whole["exchanges"][1]["violations"] == []
+    assert whole["problems"] == []
+
+
+def test_the_profile_of_an_exchange_stands_with_its_reason() -> None:
+    recognised, torn = reported(), reported()
+    recognised.exchange.profile, recognised.exchange.profile_reason = "mistral", "header x"
+    torn.exchange.profile_reason = "none: marks of a and b"
+    first, second = document(recognised, torn)["exchanges"]
+    assert first["profile"] == {"name": "mistral", "reason": "header x"}
+    assert second["profile"] == {"name": None, "reason": "none: marks of a and b"}
+
+
+def test_what_could_not_be_checked_is_part_of_the_report() -> None:
+    report = Report([], {}, problems=[Problem("a.jsonl", "line 3: not JSON", 3)])
+    assert orjson.loads(render(report, Style()))["problems"] == [
+        {"file": "a.jsonl", "line": 3, "message": "line 3: not JSON"}
+    ]
 
 
 def test_a_report_of_nothing_is_a_report() -> None:

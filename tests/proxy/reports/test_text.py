@@ -73,6 +73,29 @@ def test_a_finding_has_rule_place_evidence_and_what_to_do() -> None:
     )
 
 
+def test_the_profile_and_its_reason_stand_beside_the_exchange() -> None:
+    exchange = reported()
+    exchange.exchange.profile, exchange.exchange.profile_reason = "mistral", "header x"
+    assert text(exchange).startswith("PASS  a.json  chat, 200  profile mistral (header x)\n")
+    exchange.exchange.profile, exchange.exchange.profile_reason = "", "none: marks of a and b"
+    assert "  profile none: marks of a and b\n" in text(exchange)
+
+
+def test_what_the_policy_has_to_say_of_a_finding_stands_beneath_it() -> None:
+    lowered = violation(severity=Severity.WARN)
+    lowered.note = "fail lowered to warn by profile mistral: so it is"
+    assert "            note  fail lowered to warn by profile mistral: so it is\n" in text(
+        reported(lowered)
+    )
+
+
+def test_a_hint_comes_before_the_findings() -> None:
+    shown = text(reported(violation("chat.gemini-shape")))
+    assert shown.index("      hint  This is an answer of the native Gemini API") < shown.index(
+        "chat.gemini-shape"
+    )
+
+
 def test_a_clean_exchange_is_one_line() -> None:
     assert text(reported()) == "PASS  a.json  chat, 200\n1 exchange: 0 fail, 0 warn, 1 pass\n"
 

@@ -84,3 +84,9 @@ def test_every_own_name_is_in_the_own_namespace() -> None:
     own = {value for key, value in vars(names).items() if key.isupper() and isinstance(value, str)}
     known = ("teeline", "gen_ai.", "openai", "error.", "http.", "server.", names.SNAPSHOT)
     assert all(value.startswith(known) for value in own)
+
+
+def test_the_profile_is_an_attribute_where_one_was_applied() -> None:
+    described = Describer().span(exchange(profile="mistral"))
+    assert described[names.PROFILE] == "mistral"
+    assert names.PROFILE not in Describer().span(exchange())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from teeline.validators.history import History
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange, Side
 from teeline.validators.rules.examples import exchange
@@ -16,8 +18,11 @@ UNLISTED = "models.requested-model-unlisted"
 
 def used(listed: list[str] | None, **change: Any) -> Exchange:
     """A chat answered by gpt-4o-mini after the server had listed these models."""
-    known = {} if listed is None else {"listed_models": listed}
-    return inspect(exchange({"on": "chat", **known, **change}))
+    history = History()
+    if listed is not None:
+        data = [{"id": m, "object": "model", "created": 1, "owned_by": "x"} for m in listed]
+        inspect(exchange({"on": "models", "set": {"/data": json.dumps(data)}}), history=history)
+    return inspect(exchange({"on": "chat", **change}), history=history)
 
 
 def rules(seen: Exchange) -> set[str]:

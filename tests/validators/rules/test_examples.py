@@ -6,24 +6,22 @@ from typing import Any
 
 import pytest
 
-from teeline.validators.exchangefile import parse, replay
-from teeline.validators.inspector import Inspector
-from teeline.validators.model import Exchange, Rule, Severity
+from teeline.validators.history import History
+from teeline.validators.model import Rule, Severity
 from teeline.validators.rules import register
-from teeline.validators.rules.examples import exchange
-from tests.validators.exchanges import listed_models
-from tests.validators.schemas import answer_schema_checks
+from teeline.validators.rules.examples import before, exchange, limits
+from tests.validators.exchanges import inspect
 
-NOW = 1_796_000_000.0
 RULES = sorted(register().values(), key=lambda rule: rule.id)
 
 
 def found(example: dict[str, Any]) -> dict[str, Severity]:
-    document = exchange(example)
-    inspector = Inspector(Exchange(id="example"), listed_models=listed_models(document))
-    outputs = replay(inspector, parse(document), NOW)
-    answer_schema_checks(inspector, outputs, NOW)
-    return {v.rule.id: v.severity for v in inspector.exchange.violations}
+    """What is said of an example, after the exchanges that its upstream had before."""
+    history = History()
+    for earlier in before(example):
+        inspect(earlier, history=history)
+    seen = inspect(exchange(example), limits=limits(example), history=history)
+    return {v.rule.id: v.severity for v in seen.violations}
 
 
 def worth_acting_on(findings: dict[str, Severity]) -> set[str]:

@@ -280,8 +280,8 @@ def test_the_end_of_the_body_at_any_place_leaves_what_was_unfinished(end: int) -
     ("body", "tail"),
     [
         (b"data: a\n\nda", Tail(9, None, True, (Note(NoteKind.UNKNOWN_FIELD, 9),))),
-        (b"data: a\n\ndata: b\ndata: c", Tail(9, [b"b", b"c"], True, ())),
-        (b"data: a\r", Tail(0, [b"a"], False, (Note(NoteKind.LINE_ENDING, 7),))),
+        (b"data: a\n\ndata: b\ndata: c", Tail(9, [b"b", b"c"], True, (), "", 15)),
+        (b"data: a\r", Tail(0, [b"a"], False, (Note(NoteKind.LINE_ENDING, 7),), "", 6)),
         (b"data: a\n\n: c", Tail(9, None, True, (Note(NoteKind.COMMENT, 9),))),
         (b"data: a\n\n: c\n", Tail(13, None, False, (Note(NoteKind.COMMENT, 9),))),
         (b"data: a\n\nevent: x\n", None),

@@ -1,0 +1,69 @@
+"""Writes the pages under docs/ that are made of declarations: ``python -m teeline.proxy.docs``.
+
+What belongs here: which page lies where, and whether they are fresh. What doesn't: their layout
+(reports/markdown.py), and pages that people write.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import click
+
+from teeline.config.profiles import profiles
+from teeline.proxy.reports.markdown import profile_page, rule_index, rule_pages
+from teeline.validators.rules import register
+
+STALE: Final = 1
+
+
+def pages() -> Mapping[str, str]:
+    """The pages by their paths in the folder of the documentation."""
+    rules = register()
+    made = {"rules/index.md": rule_index(rules)}
+    made |= {f"rules/{family}.md": page for family, page in rule_pages(rules)}
+    made["profiles.md"] = profile_page(profiles().values(), rules)
+    return {name: f"{page.rstrip()}\n" for name, page in made.items()}
+
+
+def stale(folder: Path) -> Iterator[str]:
+    """Pages that are not as they would be written, and pages of families that are gone."""
+    made = pages()
+    for name, page in made.items():
+        path = folder / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != page:
+            yield name
+    for path in sorted((folder / "rules").glob("*.md")):
+        if f"rules/{path.name}" not in made:
+            yield f"rules/{path.name}"
+
+
+def write(folder: Path) -> None:
+    """Writes all pages and takes away those of families that are gone; OSError."""
+    for name, page in pages().items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page, encoding="utf-8")
+    for name in stale(folder):
+        (folder / name).unlink()
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=Path("docs"))
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 where a page is stale.")
+def main(folder: Path, check: bool) -> None:
+    """Write the pages on rules and vendor profiles to FOLDER [docs]."""
+    if not check:
+        write(folder)
+        return
+    found = list(stale(folder))
+    for name in found:
+        click.echo(f"{folder / name} is stale: run python -m teeline.proxy.docs", err=True)
+    sys.exit(STALE if found else 0)
+
+
+if __name__ == "__main__":
+    main()

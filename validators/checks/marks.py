@@ -1,0 +1,47 @@
+"""What an answer shows of its vendor, kept on the exchange for the choice of a profile.
+
+What belongs here: reading marks off a head and off the first and last objects of a body. What doesn't:
+which mark belongs to whom (config/profiles), and choosing (profiles.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from teeline.validators.model import Exchange, Headers
+
+FIRST_OBJECTS = 4
+"""Objects of a stream that are looked at: the first may be a content filter's."""
+_MAX_MEMBERS = 64
+_MAX_TEXT = 128
+
+
+def note_target(exchange: Exchange, target: str) -> None:
+    """The host of a request target in absolute form, as recordings have it."""
+    if "://" not in target:
+        return
+    try:
+        host = urlsplit(target).hostname
+    except ValueError:
+        return
+    if host:
+        exchange.marks.host = host[:255]
+
+
+def note_headers(exchange: Exchange, headers: Headers) -> None:
+    """The fields of the answer's head."""
+    exchange.marks.headers = headers
+
+
+def note_object(exchange: Exchange, value: Any) -> None:
+    """One of the first JSON objects of the answer, or its last one."""
+    if not isinstance(value, dict):
+        return
+    marks = exchange.marks
+    first = (name for name, _ in zip(value, range(_MAX_MEMBERS), strict=False))
+    marks.members |= frozenset(name for name in first if len(name) <= _MAX_TEXT)
+    for name, slot in (("system_fingerprint", "fingerprint"), ("id", "id")):
+        text = value.get(name)
+        if isinstance(text, str) and text and not getattr(marks, slot):
+            setattr(marks, slot, text[:_MAX_TEXT])

@@ -1,0 +1,180 @@
+"""A request as such: what a client did wrong, on its own side (``request.*``), never the relay's fault.
+
+What belongs here: the head, the size, the body as JSON, single members and their relations, most of them
+rows of fields/request.py. What doesn't: messages (requestmessages.py), tools (requesttools.py), the facts
+that answers are checked against (request.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from teeline.validators.checks.context import Context, field_values
+from teeline.validators.checks.requestmessages import check_input_items, check_messages
+from teeline.validators.checks.requesttools import check_formats, check_tools
+from teeline.validators.evidence import ABSENT
+from teeline.validators.fields.request import BOUNDS, CLASHES, COUNTED, MOST_STOPS
+from teeline.validators.model import Headers, Unit
+from teeline.validators.operation import Operation
+from teeline.validators.wire.json import Document, JsonFault, JsonFaultKind
+
+_NOT_JSON = frozenset(
+    {
+        JsonFaultKind.INVALID,
+        JsonFaultKind.TRAILING,
+        JsonFaultKind.EMPTY,
+        JsonFaultKind.UTF8,
+    }
+)
+_CREDENTIAL = re.compile(
+    r"(.*[-_])?(authorization|api-?key|(subscription|access)-key|token)\Z", re.I
+)
+_QUERY_KEY = re.compile(r"[?&](api[-_]?key|key|subscription-key|access_token)=[^&#]")
+_NO_KEY = re.compile(r"\s*(bearer\s*)?\Z", re.I)
+_NAN = re.compile(rb"-?[NI]")
+_MODEL_IN_PATH = re.compile(r"/(deployments|models)/[^/]+/")
+
+
+def check_request(ctx: Context, target: str, body: bytes, document: Document | None) -> None:
+    """Checks a request that was read to its end.
+
+    ``target`` is as it stood on the request line; ``document`` is what ``body`` holds, None where the
+    body was not kept or can't be decoded. ``ctx.request`` has the facts by now (P7).
+    """
+    with ctx.report.on_request():
+        if ctx.exchange.request_bytes > ctx.limits.large_request:
+            _large(ctx)
+        if ctx.request_headers:  # P8
+            ctx.report.place(Unit.HEAD)
+            _check_head(ctx, target)
+            ctx.report.place(Unit.BODY)
+        if document is not None:
+            _check_body(ctx, body, document)
+        if ctx.request.known:
+            for check in _CHECKS.get(ctx.operation, ()):
+                check(ctx)
+
+
+def _large(ctx: Context) -> None:
+    size, limit = ctx.exchange.request_bytes, ctx.limits.large_request
+    ctx.report("request.large", detail=f"{size} bytes, above {limit}")
+
+
+# -- the head -----------------------------------------------------------------------------------------
+
+
+def _check_head(ctx: Context, target: str) -> None:
+    kinds = field_values(ctx.request_headers, "content-type")
+    kind = kinds[0].partition(";")[0].strip().lower() if kinds else ""
+    if kind != "application/json" and not kind.endswith("+json"):
+        detail = f"content-type {kind[:64]!r}" if kind else "no content-type"
+        ctx.report("request.content-type", detail=detail)
+    if not _has_credential(ctx.request_headers) and not _QUERY_KEY.search(target):
+        ctx.report("request.auth-missing", detail="no authorization or api-key field")
+
+
+def _has_credential(headers: Headers) -> bool:
+    """Whether some field may say who the client is: gateways have names of their own for it."""
+    return any(
+        not _NO_KEY.match(value) and (name.lower() == "cookie" or _CREDENTIAL.match(name))
+        for name, value in headers
+    )
+
+
+# -- the body as a whole ------------------------------------------------------------------------------
+
+
+def _check_body(ctx: Context, body: bytes, document: Document) -> None:
+    if any(fault.kind is JsonFaultKind.DEPTH for fault in document.faults):
+        ctx.partial("depth-limit")
+        return
+    fault = next((f for f in document.faults if _is_no_json(f, body)), None)
+    if fault is not None:
+        detail = f"{fault.kind.value} at byte {fault.byte}"
+        ctx.report("request.json-invalid", detail=detail, byte=fault.byte)
+    elif not isinstance(document.value, dict):
+        ctx.report("request.json-invalid", "", document.value)
+
+
+def _is_no_json(fault: JsonFault, body: bytes) -> bool:
+    """Repeated names, a number beyond a double and half a surrogate are in JSON's grammar; NaN is not."""
+    if fault.kind is JsonFaultKind.NONFINITE:
+        return _NAN.match(body, fault.byte) is not None
+    return fault.kind in _NOT_JSON
+
+
+# -- single members -----------------------------------------------------------------------------------
+
+
+def _check_model(ctx: Context) -> None:
+    model = ctx.request.document.get("model", ABSENT)
+    if isinstance(model, str) and model:
+        return
+    # Azure and others name the model in the path, a stored prompt of the Responses API has its own.
+    prompted = ctx.operation is Operation.RESPONSES and ctx.request.document.get("prompt")
+    if not prompted and not _MODEL_IN_PATH.search(ctx.exchange.path):
+        ctx.report("request.model-missing", "/model", model)
+
+
+def _check_bounds(ctx: Context) -> None:
+    document = ctx.request.document
+    for row in BOUNDS:
+        number = document.get(row.member)
+        if ctx.operation not in row.operations or isinstance(number, bool):
+            continue
+        if isinstance(number, int | float) and not row.low <= number <= row.high:
+            ctx.report("request.range", f"/{row.member}", number)
+    stops = document.get("stop")
+    if ctx.operation in COUNTED and isinstance(stops, list) and len(stops) > MOST_STOPS:
+        ctx.report("request.range", "/stop", detail=f"{len(stops)} of at most {MOST_STOPS}")
+
+
+def _check_clashes(ctx: Context) -> None:
+    document = ctx.request.document
+    for row in CLASHES:
+        if ctx.operation in row.operations and row.when(document):
+            value = _at(document, row.member)
+            if value is not None:
+                ctx.report(row.rule, row.member, value)
+
+
+def _at(document: Mapping[str, Any], pointer: str) -> Any:
+    """What stands at a pointer through objects; None for nothing and for null."""
+    value: Any = document
+    for name in pointer.split("/")[1:]:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _check_embeddings_input(ctx: Context) -> None:
+    value = ctx.request.document.get("input", ABSENT)
+    if value is ABSENT or value is None or value in ("", []):
+        ctx.report("request.embeddings-input", "/input", value)
+    elif isinstance(value, list):
+        for n, element in enumerate(value):
+            if element in ("", []):
+                ctx.report("request.embeddings-input", f"/input/{n}", element)
+
+
+_CHECKS: Mapping[Operation, tuple[Callable[[Context], None], ...]] = {
+    Operation.CHAT: (
+        _check_model,
+        _check_clashes,
+        _check_bounds,
+        check_messages,
+        check_tools,
+        check_formats,
+    ),
+    Operation.RESPONSES: (
+        _check_model,
+        _check_clashes,
+        _check_bounds,
+        check_input_items,
+        check_tools,
+        check_formats,
+    ),
+    Operation.COMPLETIONS: (_check_model, _check_clashes, _check_bounds),
+    Operation.EMBEDDINGS: (_check_model, _check_embeddings_input),
+}

@@ -1,0 +1,92 @@
+"""The pace of an answer: the only observations that depend on when bytes were read.
+
+What belongs here: waits and gaps between the times that the caller gave. Where everything has one time, as
+in a file that holds none, there is nothing to observe. What doesn't: what was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from teeline.validators.checks.context import Context
+from teeline.validators.model import Ended, Unit
+from teeline.validators.operation import Operation
+
+_AT_ONCE = 0.005
+"""Seconds: a long answer that lay ready takes several reads, one right after the other."""
+_PIECES = 5
+_AROUND: Mapping[Operation, int] = {
+    Operation.CHAT: 3,  # role, finish_reason, usage
+    Operation.COMPLETIONS: 2,
+    Operation.RESPONSES: 8,  # created, in_progress, and what opens and closes an item and its part
+}
+"""Events of a stream that say nothing of its content."""
+
+
+class Pace:
+    """Follows one exchange. Times never step back."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._asked = 0.0
+        self._last: float | None = None
+        self._gap = 0.0
+        self._first_event = 0.0
+        self._last_event = 0.0
+        self._events = 0
+
+    def asked(self, at: float) -> None:
+        """The request, or a further part of it, is with the upstream."""
+        self._asked = at
+
+    def head(self, at: float) -> None:
+        """The answer has begun."""
+        self._last = at
+        wait, limit = at - self._asked, self._ctx.limits.slow_first_byte
+        if wait > limit:
+            self._ctx.report.place(Unit.HEAD)
+            self._ctx.report("timing.slow-first-byte", detail=f"{wait:.1f} s, above {limit:g} s")
+
+    def read(self, at: float, *, streaming: bool) -> None:
+        """A piece of the body was read and looked at."""
+        if self._last is not None:
+            self._gap = max(self._gap, at - self._last)
+        self._last = at
+        if not streaming:
+            return  # not an event stream, or not yet known to be one: the gap is kept
+        self._idle()
+        events = self._ctx.exchange.events
+        if events > self._events:
+            self._first_event = self._first_event if self._events else at
+            self._last_event = at
+            self._events = events
+
+    def _idle(self) -> None:
+        gap, limit = self._gap, self._ctx.limits.idle_gap
+        self._gap = 0.0
+        if gap > limit:
+            report = self._ctx.report
+            report.place(Unit.EVENT, self._ctx.exchange.events, report.byte)
+            report("timing.idle-gap", detail=f"{gap:.1f} s, above {limit:g} s")
+
+    def end(self, at: float, ended: Ended, *, streaming: bool) -> None:
+        """Nothing more comes."""
+        if not streaming:
+            return
+        if self._last is not None:
+            self._gap = max(self._gap, at - self._last)
+        self._idle()
+        if ended is Ended.COMPLETE:
+            self._burst()
+
+    def _burst(self) -> None:
+        """Everything at once after a long wait: the stream was held back and let go at its end."""
+        ctx = self._ctx
+        wait, spread = self._first_event - self._asked, self._last_event - self._first_event
+        fewest = _PIECES + _AROUND.get(ctx.operation, 0)
+        if self._events >= fewest and spread <= _AT_ONCE and wait >= ctx.limits.burst_wait:
+            ctx.report.place(Unit.EVENT, self._events, ctx.report.byte)
+            ctx.report(
+                "timing.burst",
+                detail=f"{self._events} events within {spread * 1000:.0f} ms, after {wait:.1f} s",
+            )
