@@ -27,17 +27,14 @@ DELIBERATE: Mapping[str, str] = {
         ResponseFunctionCallArgumentsDoneEvent name: only here
         Response output_text: only here
     """,
-    "Newer than most official answers: its absence is info, another type is not looked at.": """
-        response_usage.InputTokensDetails cache_write_tokens: required there
-    """,
     "Judged in checks/ by more than its type, absence included.": """
         CompletionChoice finish_reason: required there
-        CreateEmbeddingResponse data usage: required there
-        Embedding embedding: required there
-        SyncPage[Model] data: required there
     """,
     "An error ends what is checked (P3), its number included.": """
         ResponseErrorEvent sequence_number: only there, required
+    """,
+    "A vector comes as base64 where that was asked for; the package decodes it before it is typed.": """
+        Embedding embedding: array|string here, array there
     """,
     # -- enums -----------------------------------------------------------------------------------------
     "The package reads any page as a list; the specification fixes the word.": """

@@ -234,10 +234,14 @@ def _phases(prefix: str, *names: str) -> Inner:
     return [(f"{prefix}.{name}", {}) for name in names]
 
 
+def _end(item: Json) -> str:
+    return "failed" if item.get("error") else "completed"
+
+
 def _mcp(item: Json, pieces: Pieces) -> Inner:
     yield from _phases("mcp_call", "in_progress")
     yield from _text("mcp_call_arguments", "arguments", item["arguments"], pieces)
-    yield from _phases("mcp_call", "failed" if item.get("error") else "completed")
+    yield from _phases("mcp_call", _end(item))
 
 
 def _code(item: Json, pieces: Pieces) -> Inner:
@@ -284,7 +288,7 @@ _TOLD: Mapping[str, Callable[[Json, Pieces], Inner]] = {
     "image_generation_call": _image,
     "shell_call": _shell,
     "shell_call_output": _shell_output,
-    "mcp_list_tools": lambda item, pieces: _phases("mcp_list_tools", "in_progress", "completed"),
+    "mcp_list_tools": lambda item, pieces: _phases("mcp_list_tools", "in_progress", _end(item)),
     "web_search_call": lambda item, pieces: _phases(
         "web_search_call", "in_progress", "searching", "completed"
     ),

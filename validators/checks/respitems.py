@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.items import check_part
 from teeline.validators.checks.joined import Joined, Texts
 from teeline.validators.evidence import ABSENT
 from teeline.validators.fields.items import ITEMS
@@ -114,9 +115,11 @@ class StreamedItem:
         for name in ("id", "type", "call_id"):
             before, now = self.identity[name], kept(value.get(name))
             searched = name == "call_id" and self.type == "tool_search_call"
-            if before is not None and now is not None and before != now and not searched:
+            changed = before is not None and now is not None and before != now and not searched
+            if changed:
                 self._ctx.report("respstream.item-id-changes", f"/item/{name}", value[name])
-            self.identity[name] = now or before
+            # Which of the two the terminal output has says nothing more (P9).
+            self.identity[name] = None if changed else now or before
         self.identity["name"] = kept(value.get("name")) or self.identity["name"]
 
     def compare(self, value: Mapping[str, Any], pointer: str) -> None:
@@ -167,6 +170,8 @@ class StreamedItem:
 
     def _part(self, value: Mapping[str, Any], *, added: bool) -> None:
         index, part = value["content_index"], value["part"]
+        if self.type == "message" and not self._ctx.beta:
+            check_part(self._ctx, part, "/part")
         kind = PART_KINDS.get(str(part.get("type")), "text")
         known = self._parts.get(index)
         if added:

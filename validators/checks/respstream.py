@@ -264,6 +264,7 @@ class ResponsesStream:
         elif index != self._last_index + 1 and self._followed:
             self._ctx.report("respstream.output-index-gap", "/output_index", index)
         self._open(index, item, announced=True).added(item)
+        check_item(self._ctx, item, "/item", final=False)
 
     def _open(self, index: int, item: Mapping[str, Any], *, announced: bool) -> StreamedItem:
         self._last_index = max(self._last_index, index)
