@@ -24,6 +24,7 @@ from teeline.config.model import (
     UpstreamConfig,
     UpstreamURL,
 )
+from teeline.config.profiles import profiles
 from teeline.config.tree import (
     ConfigError,
     Entry,
@@ -39,6 +40,7 @@ from teeline.config.tree import (
 from teeline.validators.limits import Limits
 from teeline.validators.model import Severity
 from teeline.validators.policy import Policy, UnknownRuleError
+from teeline.validators.profiles import AUTO, NONE
 from teeline.validators.rules import register
 
 __all__ = ["ConfigError", "Setting", "load", "load_file"]
@@ -212,6 +214,15 @@ def _severities(tree: Tree) -> dict[str, Severity]:
     }
 
 
+def _profile(tree: Tree) -> str:
+    """A vendor profile's name or another of its names, ``auto`` or ``none``."""
+    text = _text(tree)
+    known = {AUTO, NONE, *(n for p in profiles().values() for n in (p.name, *p.names))}
+    if text not in known:
+        raise ValueError(_unknown("profile", text, known))
+    return text
+
+
 def _upstream(**values: Any) -> UpstreamConfig:
     if "url" not in values:
         raise ValueError("an upstream needs a `url`")
@@ -241,6 +252,7 @@ _UPSTREAM = {
     "url": lambda tree: UpstreamURL.parse(_text(tree)),
     "listen": lambda tree: ListenAddress.parse(_text(tree)),
     "prefix": _text,
+    "profile": _profile,
     "timeouts": _Section(Timeouts, _TIMEOUTS),
 }
 _ROOT = {

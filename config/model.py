@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Severity
+from teeline.validators.profiles import AUTO
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
@@ -97,13 +98,15 @@ class Timeouts:
 class UpstreamConfig:
     """One relay.
 
-    At most one of ``listen`` (an address of its own) and ``prefix`` (a path) is set.
+    At most one of ``listen`` (an address of its own) and ``prefix`` (a path) is set. ``profile`` is a
+    vendor profile's name, ``auto`` (by the marks of its answers) or ``none``.
     """
 
     url: UpstreamURL
     name: str = ""
     listen: ListenAddress | None = None
     prefix: str = ""
+    profile: str = AUTO
     timeouts: Timeouts = Timeouts()
 
     def __post_init__(self) -> None:

@@ -173,6 +173,8 @@ class ConsoleSink:
         if kind.rule not in self._explained:
             self._explained.add(kind.rule)
             yield self._painted(f"         why: {printable(violation.rule.why, 500)}", _DIM)
+        if violation.note:
+            yield self._painted(f"         note: {printable(violation.note, 500)}", _DIM)
 
     def _summary(self) -> Iterator[str]:
         if not (self._exchanges or self._counts):

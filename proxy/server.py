@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from teeline.config.model import Config, ListenAddress
+from teeline.config.profiles import profiles
 from teeline.proxy.clock import Clock, SystemClock
 from teeline.proxy.connection import ClientConnection, ClientServer
 from teeline.proxy.forward import Forwarder
@@ -25,6 +26,7 @@ from teeline.proxy.tee import Observers, SchemaChecker
 from teeline.proxy.upstream import Upstream
 from teeline.validators.model import Ended
 from teeline.validators.policy import Policy
+from teeline.validators.profiles import Profiles, Setting
 from teeline.validators.rules import register
 
 log = logging.getLogger("teeline.server")
@@ -56,6 +58,13 @@ class Listener(NamedTuple):
     routes: tuple[Route, ...]
 
 
+def vendor_settings(config: Config) -> dict[str, Setting]:
+    """How each upstream's vendor profile is chosen: by name, or by its answers' marks and its host."""
+    return {
+        upstream.name: Setting(upstream.profile, upstream.url.host) for upstream in config.upstreams
+    }
+
+
 class ProxyServer:
     """A transparent proxy for the upstreams of one configuration.
 
@@ -75,7 +84,13 @@ class ProxyServer:
         rules = config.rules
         self._observers = Observers(
             Inspectors(),
-            Policy(register(), rules.select, rules.ignore, rules.severity),
+            Policy(
+                register(),
+                rules.select,
+                rules.ignore,
+                rules.severity,
+                Profiles(profiles().values(), vendor_settings(config)),
+            ),
             self._sinks,
             clock or SystemClock(),
             checker=checker,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from teeline.validators.checks.answer import AnswerBody
-from teeline.validators.checks.context import Context, field_values
+from teeline.validators.checks.context import Context
 from teeline.validators.checks.http import check_codings, check_head
 from teeline.validators.checks.identity import check_fetched, note_kept
 from teeline.validators.checks.marks import note_headers, note_target
@@ -79,11 +79,11 @@ class Inspector:
     def request_head(self, head: RequestHead, at: float) -> Sequence[Output]:
         """The request line and its fields: opens the exchange."""
         exchange = self.exchange
-        operation = operation_of(head.method, head.target)
-        self._ctx.operation = operation
-        self._ctx.beta = is_beta(head.target)
-        self._ctx.request_headers = head.headers
-        self._ctx.report.at = at
+        ctx = self._ctx
+        operation = ctx.operation = operation_of(head.method, head.target)
+        ctx.beta = is_beta(head.target)
+        ctx.request_headers = head.headers
+        ctx.report.at = at
         exchange.method = head.method
         exchange.path = path_of(head.target)
         note_target(exchange, head.target)
@@ -154,7 +154,7 @@ class Inspector:
         note_headers(self.exchange, head.headers)
         self.exchange.timing.first_byte = at
         for name in ("x-request-id", "apim-request-id"):
-            if values := field_values(head.headers, name):
+            if values := ctx.fields(name):
                 self.exchange.request_id = values[0][:256]
                 break
         self._pace.head(at)
@@ -165,27 +165,32 @@ class Inspector:
         self._decoder = _decoder(codings, self._limits)
         if not (300 <= head.status < 400):
             self._body = AnswerBody(ctx)
-        return self._drain(at)
+        return self._drain(at) if ctx.report.out else _NOTHING
 
     def response_body(self, data: bytes, at: float) -> Sequence[Output]:
         """A piece of the answer's body, after transfer decoding and before content decoding."""
-        exchange, timing = self.exchange, self.exchange.timing
-        exchange.response_bytes += len(data)
-        if timing.last_byte is not None:
-            timing.largest_gap = max(timing.largest_gap, at - timing.last_byte)
+        exchange = self.exchange
+        timing, size = exchange.timing, len(data)
+        exchange.response_bytes += size
+        last = timing.last_byte
+        if last is not None and at - last > timing.largest_gap:
+            timing.largest_gap = at - last
         timing.last_byte = at
         report = self._ctx.report
         report.at = at
-        if self._body is None:
+        body = self._body
+        if body is None:
             return _NOTHING
-        if self._decoder is None:
-            self._body.feed(data)
+        if self._decoder is not None:
+            self._decode(self._decoder, body, data)
+        elif body.stream is not None:
+            body.stream.feed(data)
         else:
-            self._decode(self._decoder, self._body, data)
-        self._pace.read(at, streaming=self._body.streaming)
+            body.feed(data)
+        self._pace.read(at, streaming=body.stream is not None)
         if timing.first_event is None and exchange.events:
             timing.first_event = at
-        self._timeline.read(at, exchange.events, len(data))
+        self._timeline.read(at, exchange.events, size)
         return self._drain(at) if report.out else _NOTHING
 
     # -- the end -----------------------------------------------------------------------------------------

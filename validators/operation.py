@@ -79,18 +79,22 @@ def model_of(target: str) -> str:
 
 
 def _bare(target: str) -> str:
-    return _SLASHES.sub("/", path_of(target)).rstrip("/")
+    path = path_of(target)
+    return (_SLASHES.sub("/", path) if "//" in path else path).rstrip("/")
 
 
 def _created(method: str, path: str) -> Operation | None:
     if method != "POST":
         return None
-    return next((operation for suffix, operation in _POST if path.endswith(suffix)), None)
+    for suffix, operation in _POST:
+        if path.endswith(suffix):
+            return operation
+    return None
 
 
 def path_of(target: str) -> str:
     """The path of a request target: no query, and no scheme and authority of an absolute form."""
-    path = target.partition("?")[0].partition("#")[0]
+    path = target.partition("?")[0].partition("#")[0] if "?" in target or "#" in target else target
     if "://" in path:
         path = "/" + path.partition("://")[2].partition("/")[2]
     return path
@@ -98,4 +102,6 @@ def path_of(target: str) -> str:
 
 def is_beta(target: str) -> bool:
     """Whether the target asks for the beta form of an operation, whose objects are still moving."""
-    return "beta=true" in target.partition("#")[0].partition("?")[2].split("&")
+    return "beta=true" in target and "beta=true" in target.partition("#")[0].partition("?")[
+        2
+    ].split("&")

@@ -2,7 +2,7 @@
 violation, its last reads.
 
 What belongs here: which reads are worth remembering. A read costs one tuple and one append; the rest
-is done when something is found, and at the end.
+is done when something is found, and at the end: only then do the last reads become entries.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Timeline:
 
     def __init__(self) -> None:
         self.entries: list[TimelineEntry] = []
-        self._recent: deque[TimelineEntry] = deque(maxlen=_LAST)
+        self._recent: deque[tuple[float, int, int]] = deque(maxlen=_LAST)
         self._due = _FIRST  # reads that are kept as they come
 
     def mark(self, at: float, kind: str, index: int = 0, size: int = 0) -> None:
@@ -34,17 +34,16 @@ class Timeline:
 
     def read(self, at: float, index: int, size: int) -> None:
         """A read of the answer's body; ``index`` is the number of its last event."""
-        entry = TimelineEntry(at, "read", index, size)
-        if self._due > 0:
+        if self._due:
             self._due -= 1
-            self._keep(entry)
+            self._keep(TimelineEntry(at, "read", index, size))
         else:
-            self._recent.append(entry)
+            self._recent.append((at, index, size))
 
     def violation(self, at: float, index: int) -> None:
         """A breach showed with the read before: what came just before it, and what comes next."""
-        for entry in list(self._recent)[-_BEFORE - 1 :]:
-            self._keep(entry)
+        for at_read, number, size in list(self._recent)[-_BEFORE - 1 :]:
+            self._keep(TimelineEntry(at_read, "read", number, size))
         self._recent.clear()
         self._keep(TimelineEntry(at, "violation", index, 0))
         self._due = max(self._due, _AFTER)
@@ -53,7 +52,8 @@ class Timeline:
         """The end with the last reads before it, for which there is always room."""
         room = MAX_ENTRIES - len(self._recent) - 1
         del self.entries[room:]
-        self.entries += (*self._recent, TimelineEntry(at, kind, 0, 0))
+        last = (TimelineEntry(read, "read", index, size) for read, index, size in self._recent)
+        self.entries += (*last, TimelineEntry(at, kind, 0, 0))
         self._recent.clear()
 
     def _keep(self, entry: TimelineEntry) -> None:

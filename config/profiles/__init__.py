@@ -143,7 +143,8 @@ def _lowering(value: Any) -> Lowering:
 def _aliases(value: Any) -> Mapping[str, frozenset[str]]:
     if not isinstance(value, dict):
         raise ProfileError("must be a mapping of models to lists of models")
-    return {_text(model): frozenset(_lower_texts(others)) for model, others in value.items()}
+    _lower_texts(list(value))
+    return {model: frozenset(_lower_texts(others)) for model, others in value.items()}
 
 
 def _notes(value: Any) -> Mapping[str, str]:

@@ -108,7 +108,8 @@ def _sinks(config: Config, environ: Mapping[str, str]) -> list[Sink]:
     if telemetry is not None:
         sinks.append(telemetry)
     if config.audit.enabled:
-        origin = Origin(tool_version(), ruleset_id(register()))
+        chosen = tuple(f"{upstream.name}={upstream.profile}" for upstream in config.upstreams)
+        origin = Origin(tool_version(), ruleset_id(register()), chosen)
         sinks.append(AuditSink(config.audit.dir, origin=origin))
     return sinks
 

@@ -57,7 +57,9 @@ def _message(reported: ReportedExchange, violation: Violation) -> str:
 
 
 def _command(command: str, file: str, line: int, title: str, message: str) -> str:
-    properties = f"file={_property(file)},line={line},title={_property(title)}"
+    # Annotations are shown beside paths as the repository has them.
+    path = _property(file.removeprefix("./"))
+    properties = f"file={path},line={line},title={_property(title)}"
     return f"::{command} {properties}::{_data(message)}"
 
 

@@ -118,7 +118,7 @@ def _physical(file: str, line: int) -> dict[str, Any]:
 
 def _artifact(file: str) -> dict[str, str]:
     """A file name as a URI reference (RFC 3986)."""
-    path = quote(file.encode("utf-8", "surrogateescape"), safe="/")
+    path = quote(file.removeprefix("./").encode("utf-8", "surrogateescape"), safe="/")
     if path.startswith("/"):
         return {"uri": f"file://{path}"}
     return {"uri": path or "-", "uriBaseId": "%SRCROOT%"}

@@ -179,3 +179,21 @@ def test_a_file_that_cannot_be_read_is_one_line(file: Path) -> None:
         load(str(file))
     with pytest.raises(ConfigError, match="can't be read: Is a directory"):
         load(str(file.parent))
+
+
+@pytest.mark.parametrize("name", ["auto", "none", "mistral", "one-api"])
+def test_an_upstream_may_name_its_vendor_s_profile(file: Path, name: str) -> None:
+    file.write_text(f"upstreams: [{{url: http://h, profile: {name}}}]")
+    assert load(str(file)).upstreams[0].profile == name
+
+
+def test_an_upstream_without_a_profile_is_recognised_by_its_answers(file: Path) -> None:
+    file.write_text("upstreams: [{url: http://h}]")
+    assert load(str(file)).upstreams[0].profile == "auto"
+
+
+def test_a_profile_that_nobody_knows_is_named_with_the_nearest(file: Path) -> None:
+    (line,) = problems(file, "upstreams: [{url: http://h, profile: mistrall}]")
+    assert line == (
+        "teeline.yaml:1:38: `profile`: unknown profile `mistrall`, did you mean `mistral`?"
+    )

@@ -13,6 +13,7 @@ from teeline.validators.policy import Policy
 from teeline.validators.profiles import ProfileError, Profiles, Setting
 from teeline.validators.rules import examples, register
 from tests.validators.exchanges import inspect
+from tests.validators.mutations import Mutator
 
 VENDORS = {
     *("anthropic", "azure", "chatgpt-codex", "dashscope", "deepseek", "gemini", "github-copilot"),
@@ -230,6 +231,30 @@ def test_deepseek_s_aliases_are_no_substitution() -> None:
     assert severity("none", "cross.model-substituted", example) is WARN
 
 
+def test_no_profile_ever_raises_a_severity_or_hides_a_finding() -> None:
+    """Whatever an answer holds; an alias alone takes a finding away, and no foreign word is lowered."""
+    mutator = Mutator(3)
+    documents = [examples.exchange(rule.bad) for rule in register().values()]
+    documents += [mutator.variant(chosen) for chosen in documents]
+    policies = {
+        name: Policy(register(), profiles=Profiles(profiles().values(), default=Setting(name)))
+        for name in (*profiles(), "auto", "none")
+    }
+    for document in documents:
+        found = inspect(document)
+        before = list(found.violations)
+        for name, policy in policies.items():
+            found.violations = list(before)
+            policy.apply([Closed(found)])
+            after = {v.rule.id: v.severity for v in found.violations}
+            gone = {v.rule.id for v in before} - after.keys()
+            assert gone <= {"cross.model-substituted"}, name
+            for v in before:
+                assert after.get(v.rule.id, INFO) <= v.severity, (name, v.rule.id)
+                if v.rule.id.endswith("finish-foreign") or name == "none":
+                    assert after[v.rule.id] is v.severity, (name, v.rule.id)
+
+
 # -- files that are wrong -----------------------------------------------------------------------
 
 
@@ -260,6 +285,7 @@ def test_deepseek_s_aliases_are_no_substitution() -> None:
             "never lowered",
         ),
         ("title: X\naliases: [x]", "aliases: must be a mapping"),
+        ("title: X\naliases: {GPT: [x]}", "aliases: must be in lower case"),
         ("title: X\nnotes: {chat.nothing: x}", "no rule is called chat.nothing"),
     ],
 )

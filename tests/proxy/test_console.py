@@ -53,6 +53,12 @@ def test_the_first_of_a_kind_is_told_in_full_with_the_reason() -> None:
     ]
 
 
+def test_what_the_policy_says_of_the_first_one_is_told_with_it() -> None:
+    lowered = violation(severity=Severity.WARN, note="fail lowered to warn by profile x: so it is")
+    lines = shown(lambda sink: find(sink, exchange(lowered)))
+    assert lines[2] == "         note: fail lowered to warn by profile x: so it is"
+
+
 def test_later_ones_are_told_at_powers_of_ten_only() -> None:
     def use(sink: ConsoleSink) -> None:
         for _ in range(1234):

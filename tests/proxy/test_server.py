@@ -8,9 +8,11 @@ import socket
 import pytest
 
 from teeline.config.model import Config, ListenAddress, UpstreamConfig, UpstreamURL
-from teeline.proxy.server import ProxyServer, Route, ServeError
+from teeline.proxy.server import ProxyServer, Route, ServeError, vendor_settings
 from teeline.proxy.sinks import SinkError
+from teeline.validators.events import Found
 from teeline.validators.model import Ended
+from teeline.validators.profiles import Setting
 from tests.proxy.raw import Proxy, Recorder, Wire, answering, client, proxy, raw_upstream, run
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
@@ -213,3 +215,47 @@ def test_requests_are_counted_whatever_came_of_them() -> None:
             assert teeline.server.requests == 2
 
     run(test())
+
+
+def test_the_vendor_profile_of_an_answer_is_chosen_by_its_marks() -> None:
+    """A call without a type is nothing to write of at Mistral, and a fail anywhere else."""
+    call = '{"id":"call_1","function":{"name":"f","arguments":"{}"}}'
+    choice = f"""{{"index":0,"message":{{"role":"assistant","content":null,"refusal":null,
+        "tool_calls":[{call}]}},"logprobs":null,"finish_reason":"tool_calls"}}"""
+    body = f"""{{"id":"chatcmpl-1","object":"chat.completion","created":1790000000,"model":"m",
+        "choices":[{choice}]}}""".encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % len(
+        body
+    )
+    marked = head + b"mistral-correlation-id: 1\r\n\r\n" + body
+    post = b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"
+
+    async def test() -> None:
+        sink = Recorder()
+        async with (
+            answering(marked, head + b"\r\n" + body) as upstream,
+            proxy(upstream.url, sink) as teeline,
+            client(teeline.port) as wire,
+        ):
+            for _ in range(2):
+                await wire.send(post)
+                await wire.read_message(answer=True)
+        known, unknown = sink.exchanges
+        assert (known.profile, known.profile_reason) == ("mistral", "header mistral-correlation-id")
+        assert unknown.profile == ""
+        rule = "tools.type-missing"
+        severities = [
+            o.violation.severity.word
+            for o in sink.outputs
+            if isinstance(o, Found) and o.violation.rule.id == rule
+        ]
+        assert severities == ["info", "fail"]
+        closed = [[v for v in e.violations if v.rule.id == rule] for e in (known, unknown)]
+        assert [v.severity.word for (v,) in closed] == ["info", "fail"]
+
+    run(test())
+
+
+def test_the_host_of_an_upstream_is_a_mark() -> None:
+    vendors = vendor_settings(config("https://api.mistral.ai/v1"))
+    assert vendors == {"relay-1": Setting("auto", "api.mistral.ai")}

@@ -14,7 +14,7 @@ from teeline.validators.exchangefile import parse, replay
 from teeline.validators.history import History
 from teeline.validators.inspector import Inspector
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
-from teeline.validators.model import Exchange
+from teeline.validators.model import Circumstances, Exchange
 from teeline.validators.rules import register
 from teeline.validators.rules.examples import exchange
 from tests.validators.schemas import answer_schema_checks
@@ -24,7 +24,7 @@ NOW = 1_796_000_000.0
 """Behind the times in the cases and examples: late 2026."""
 
 Cut = Callable[[bytes], list[bytes]]
-Finding = tuple[str, str, tuple[object, ...], str, int]
+Finding = tuple[str, str, tuple[object, ...], str, int, Circumstances]
 
 
 def cases() -> dict[str, dict[str, Any]]:
@@ -57,7 +57,8 @@ def inspect(
 def findings(seen: Exchange) -> list[Finding]:
     """Everything that must not depend on how the bytes were cut, in the order in which it came to light."""
     return [
-        (v.rule.id, v.severity.word, tuple(v.place), v.evidence, v.count) for v in seen.violations
+        (v.rule.id, v.severity.word, tuple(v.place), v.evidence, v.count, v.circumstances)
+        for v in seen.violations
     ]
 
 

@@ -19,6 +19,7 @@ from tests.validators.generate import Answer, Generator
 from tests.validators.generate_lists import ListGenerator
 from tests.validators.generate_responses import ResponsesGenerator
 from tests.validators.mutations import Mutator
+from tests.validators.streams import DISORDERED
 
 MADE = 400
 """Answers of each family to make variants of."""
@@ -44,7 +45,8 @@ def _exchange(answer: Answer) -> dict[str, Any]:
 
 
 def main(count: int, seed: int) -> int:
-    exchanges = [*cases().values(), *(document for _, document in examples()), *made_up(seed)]
+    written = [*cases().values(), *(document for _, document in examples())]
+    exchanges = [*written, *DISORDERED, *made_up(seed)]
     mutator = Mutator(seed)
     failed = 0
     for n in range(count):

@@ -28,13 +28,16 @@ _ANY_FIELD_LINE = re.compile(rb"(^|[\r\n])[ \t]*(data|event|id|retry)[ \t]*:", r
 
 
 class AnswerBody:
-    """Takes the decoded body of one answer and hands it to whoever can check it."""
+    """Takes the decoded body of one answer and hands it to whoever can check it.
+
+    ``stream`` is there as soon as the body is known to be one; pieces may then be fed to it directly.
+    """
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._pieces: list[bytes] = []
         self._size = 0
-        self._stream: EventStream | None = None
+        self.stream: EventStream | None = None
         self._document = ctx.response.status >= 400
         self._ignored = ctx.operation is Operation.OTHER and not self._document
         self._first = b""
@@ -43,23 +46,26 @@ class AnswerBody:
     @property
     def streaming(self) -> bool:
         """Whether the body is known to be an event stream."""
-        return self._stream is not None
+        return self.stream is not None
 
     def feed(self, data: bytes) -> None:
-        if self._stream is not None:
-            self._stream.feed(data)
+        if self.stream is not None:
+            self.stream.feed(data)
         elif not self._ignored and data:
             self._pieces.append(data)
             self._size += len(data)
             if not self._document:
                 self._sniff(data)
-            if self._stream is None and self._size > self._ctx.limits.body:
+            if self.stream is None and self._size > self._ctx.limits.body:
                 self._ctx.partial("body-limit")
                 self._ignored = True
                 self._pieces.clear()
 
     def _sniff(self, data: bytes) -> None:
         """Looks at what comes first, blanks and a byte order mark aside, until its kind is clear."""
+        if data[:1] == b"{" and not self._first:
+            self._document = True
+            return
         start = self._first + data[: self._ctx.limits.head]
         if not self._marked:
             if len(start) < len(_BOM) and _BOM.startswith(start):
@@ -75,19 +81,19 @@ class AnswerBody:
         self._first = b"" if self._document else start
 
     def _to_stream(self) -> None:
-        self._stream = EventStream(self._ctx)
+        self.stream = EventStream(self._ctx)
         for piece in self._pieces:
-            self._stream.feed(piece)
+            self.stream.feed(piece)
         self._pieces.clear()
 
     def finish(self, ended: Ended) -> None:
         """The body is over."""
         if self._ignored:
             return
-        if self._stream is None and self._is_late_stream():
+        if self.stream is None and self._is_late_stream():
             self._to_stream()
-        if self._stream is not None:
-            self._stream.finish(ended)
+        if self.stream is not None:
+            self.stream.finish(ended)
         elif ended is Ended.COMPLETE:
             self._whole(b"".join(self._pieces))
         self._pieces.clear()

@@ -18,6 +18,7 @@ from teeline.validators.fields.usage import CHAT_USAGE
 from teeline.validators.fields.words import REASONING_MEMBERS
 
 DAY = 86400.0
+_NOTHING = frozenset[str]()
 _PAYLOADS = ("tool_calls", "refusal", "audio", "function_call")
 
 
@@ -67,10 +68,10 @@ def note_answer(ctx: Context, value: Mapping[str, Any]) -> None:
 
 def check_created(ctx: Context, created: Any, rule: str) -> None:
     """A plausible Unix time in seconds: not a constant 0, not milliseconds, not the future."""
-    if isinstance(created, bool) or not isinstance(created, int | float):
+    if isinstance(created, bool) or not isinstance(created, (int, float)):
         return
-    if created != created or created in (float("inf"), float("-inf")):
-        return  # chat.created-type has it
+    if created - created != 0:
+        return  # no number at all, or an infinite one: chat.created-type has it
     if created < 1e9 or created > ctx.report.at + DAY:
         ctx.report(rule, "/created", created)
 
@@ -84,6 +85,8 @@ def _listed(ctx: Context, choices: Any) -> list[Any]:
 
 def _check_indexes(ctx: Context, choices: Sequence[_Choice]) -> None:
     indexes = [choice.index for choice in choices]
+    if indexes == [0]:
+        return
     if not indexes or any(i is None for i in indexes):
         return
     wanted = list(range(len(indexes)))
@@ -119,7 +122,7 @@ class _Choice:
 
     def _check(self, value: Mapping[str, Any]) -> None:
         ctx, pointer = self._ctx, self._pointer
-        skip = frozenset[str]()
+        skip = _NOTHING
         if "delta" in value and value.get("message") is None:
             ctx.report("chat.delta-instead-of-message", f"{pointer}/delta", value["delta"])
             skip = frozenset({"message"})

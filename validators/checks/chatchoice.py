@@ -15,6 +15,7 @@ from teeline.validators.checks.structured import check_answer, joined_text
 from teeline.validators.checks.tools import check_calls, check_finish
 from teeline.validators.checks.toolstream import ToolStream
 from teeline.validators.evidence import ABSENT
+from teeline.validators.fast import Hole, HoleKind
 from teeline.validators.fields.words import (
     FINISH_REASONS,
     FOREIGN_FINISH_REASONS,
@@ -36,6 +37,15 @@ AFTER_FINISH = {
     (True, True, False): ("chatstream.content-after-finish", "chatstream.finish-changes"),
 }
 """What a chunk of a choice breaks once the choice has finished; an empty delta breaks nothing."""
+
+NO_TEXT = ("tool_calls", "refusal", "audio", "function_call", "reasoning_details")
+"""Members of a delta that bring something else than a text."""
+TEXTS = {
+    "content": HoleKind.TEXT,
+    "reasoning_content": HoleKind.STRING,
+    "reasoning": HoleKind.STRING,
+}
+"""Texts of a delta: only of content is more looked at than that it is there."""
 
 
 class StreamedChoice:
@@ -61,6 +71,7 @@ class StreamedChoice:
         "finishes",
         "function_call",
         "index",
+        "listens",
         "logprobs",
         "place",
         "pointer",
@@ -95,6 +106,7 @@ class StreamedChoice:
         self._previous = ""
         self._watch = cross.TextWatch(ctx)
         self._joined = joined_text(ctx)
+        self.listens = True  # something still looks at content, whatever it says
 
     @property
     def openings(self) -> int:
@@ -117,15 +129,16 @@ class StreamedChoice:
         self.place = (self._ctx.report.index, self._ctx.report.byte)
         self.pointer = pointer
         payload = self._delta(delta, f"{pointer}/{member}")
-        self._logprobs(choice.get("logprobs"), f"{pointer}/logprobs")
+        logprobs = choice.get("logprobs")
+        if logprobs is not None:
+            self._logprobs(logprobs, f"{pointer}/logprobs")
         value = choice.get("finish_reason", ABSENT)
-        finish = self._finish_word(value, f"{pointer}/finish_reason")
+        finish = self._finish_word(value, pointer)
         if self.finish is not None:
             self._after_finish(payload, finish, pointer)
             return
         # Official audio streams end with a delta that holds the audio's expiry and nothing else.
-        owes = not (lenient and not delta) and delta.keys() != {"audio"}
-        if value is ABSENT and owes:
+        if value is ABSENT and not (lenient and not delta) and delta.keys() != {"audio"}:
             self._ctx.report("chatstream.finish-key-missing", f"{pointer}/finish_reason")
         if finish is not None:
             self.finish = finish
@@ -179,28 +192,31 @@ class StreamedChoice:
 
     def _finish_word(self, value: Any, pointer: str) -> str | None:
         """The finish_reason of a chunk; None where it has none. Words outside the enum still finish."""
-        if value is ABSENT or value is None:
+        if value is None or value is ABSENT:
             return None
         if value == "":
             self.empty_finish = True
-            self._ctx.report("chatstream.finish-empty-string", pointer, value)
+            self._ctx.report("chatstream.finish-empty-string", f"{pointer}/finish_reason", value)
             return None
         if value not in FINISH_REASONS if isinstance(value, str) else True:
             foreign = isinstance(value, str) and value in FOREIGN_FINISH_REASONS
             rule = "chatstream.finish-foreign" if foreign else "chatstream.finish-unknown"
-            self._ctx.report(rule, pointer, value, words=True)
+            self._ctx.report(rule, f"{pointer}/finish_reason", value, words=True)
         return value if isinstance(value, str) else "<none>"
 
     # -- the delta ---------------------------------------------------------------------------------------
 
     def _delta(self, delta: Mapping[str, Any], pointer: str) -> bool:
         """Takes a delta's members in; whether it carries anything that a client would lose."""
-        self._role(delta, pointer)
+        if self._first or "role" in delta:
+            self._role(delta, pointer)
         payload = False
         content = delta.get("content")
         if isinstance(content, str) and content:
             payload = self.spoke = self.answered = True
-            self._content(content, f"{pointer}/content")
+            self.hear(content, pointer)
+            if len(delta) == 1:
+                return True  # the usual delta; nothing else is in it
         elif content is not None and content != "":
             self.wordless = True
         if delta.get("tool_calls") is not None:
@@ -228,12 +244,17 @@ class StreamedChoice:
             )
         self._first = False
 
-    def _content(self, content: str, pointer: str) -> None:
-        self._watch.feed(content, pointer)
+    def hear(self, content: str, pointer: str) -> None:
+        """Takes a piece of content that is not empty; ``pointer`` is its delta's."""
+        if self.listens or not content.isascii():
+            self._watch.feed(content, f"{pointer}/content")
         if self._joined is not None:
             self._joined.feed(content)
-        if self._cumulative < 0:
-            return
+        if self._cumulative >= 0:
+            self._compare(content)
+
+    def _compare(self, content: str) -> None:
+        """Whether contents go on to repeat the one before, as cumulative ones do."""
         before = self._previous
         goes_on = (
             len(content) <= _CUMULATIVE_KEPT and content.startswith(before)
@@ -243,6 +264,22 @@ class StreamedChoice:
         self._cumulative = self._cumulative + 1 if goes_on else -1
         self._grown += goes_on and len(content) > len(before) > 0
         self._previous = content if goes_on else ""
+        self.listens = goes_on or self._watch.searches or self._joined is not None
+
+    # -- the fast path ------------------------------------------------------------------------------------
+
+    def holes(self, choice: Mapping[str, Any], at: tuple[str | int, ...]) -> list[Hole]:
+        """What may differ in the next chunk if it only carries on a text, as ``choice`` did; else nothing."""
+        delta = choice.get("delta")
+        if self.finish is not None or not isinstance(delta, dict) or "role" in delta:
+            return []
+        if any(delta.get(name) for name in NO_TEXT):
+            return []
+        return [
+            Hole((*at, "delta", name), kind)
+            for name, kind in TEXTS.items()
+            if isinstance(delta.get(name), str) and delta[name]
+        ]
 
     # -- the end ------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ stream.py, a single choice in chatchoice.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from teeline.validators.checks import cross
@@ -24,6 +24,7 @@ from teeline.validators.checks.chunks import (
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.shapes import CHUNK_SHAPES, shape_of
 from teeline.validators.evidence import ABSENT
+from teeline.validators.fast import Hole, HoleKind, OpenText
 from teeline.validators.fields.chat import CHUNK, CHUNK_CHOICE
 from teeline.validators.fields.table import walk
 from teeline.validators.model import Unit
@@ -50,6 +51,10 @@ _ERRORS = ErrorRules(
 )
 _AZURE_SKIP = frozenset({"id", "object", "model", "created", "choices"})
 _FULL_SKIP = frozenset({"object"})
+_DELTA_SKIP = frozenset({"delta"})
+_NOTHING = frozenset[str]()
+PADDING = ("obfuscation", "p")
+"""Strings beside a chunk's choices that hide the length of its text: OpenAI's, Mistral's."""
 
 
 class ChatStream:
@@ -99,7 +104,7 @@ class ChatStream:
         if check_stream_error(self._ctx, value, name, _ERRORS, first=first):
             self._over = True
             return
-        foreign = shape_of(value, CHUNK_SHAPES)
+        foreign = "" if "choices" in value else shape_of(value, CHUNK_SHAPES)
         if foreign:
             report(foreign, "/type", value.get("type"), words=True)
             # A ping is one event between chunks; anything else is a whole stream of another API.
@@ -111,17 +116,21 @@ class ChatStream:
         self._chunks += 1
         report = self._ctx.report
         choices = value.get("choices")
-        azure = is_filter_chunk(value)
-        full = not azure and _is_full_completion(value)
+        usual = _only_delta(choices)
+        azure = usual is None and is_filter_chunk(value)
+        full = usual is None and not azure and _is_full_completion(value)
         if azure:
             report("chatstream.azure-filter", "/choices", detail="a content filter's annotation")
             walk(CHUNK, value, "", report, _AZURE_SKIP)
         else:
             if full:
                 report("chatstream.full-completion-as-chunk", "", value, words=True)
-            walk(CHUNK, value, "", report, _FULL_SKIP if full else frozenset())
+            walk(CHUNK, value, "", report, _FULL_SKIP if full else _NOTHING)
             self._envelope.check(value)
-        if isinstance(choices, list):
+        if usual is not None:
+            lenient = value.get("usage") is not None
+            self._choice(usual, "/choices/0", 0, full=False, lenient=lenient)
+        elif isinstance(choices, list):
             self._all_choices(value, choices, azure=azure, full=full)
         if not (azure or full):
             usage = value.get("usage", ABSENT)
@@ -147,14 +156,14 @@ class ChatStream:
     ) -> None:
         report = self._ctx.report
         delta, message = choice.get("delta"), choice.get("message")
-        skip = frozenset[str]()
+        skip = _NOTHING
         if delta is None and isinstance(message, dict):
             if not full:
                 report("chatstream.message-instead-of-delta", f"{pointer}/message", message)
             again = any(choice.get("index") == index for index in self._choices)
             left_out = ("tool_calls", "role") if again else ("tool_calls",)
             delta = {name: v for name, v in message.items() if name not in left_out}
-            skip = frozenset({"delta"})
+            skip = _DELTA_SKIP
         elif message is not None and delta is not None:
             report("chatstream.message-beside-delta", f"{pointer}/message", message)
         walk(CHUNK_CHOICE, choice, pointer, report, skip)
@@ -188,6 +197,23 @@ class ChatStream:
                 other.release()
             state = self._choices[index] = StreamedChoice(self._ctx, index, alone=alone)
         return state
+
+    # -- the fast path -----------------------------------------------------------------------------------
+
+    def open_text(self, value: Mapping[str, Any]) -> OpenText | None:
+        """The open choice that the chunk before, taken without a finding, has carried on with a text."""
+        choices = value.get("choices")
+        if self._over or self._done or value.get("usage") is not None:
+            return None
+        if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
+            return None
+        index = choices[0].get("index")
+        state = self._choices.get(index) if isinstance(index, int) else None
+        holes = state.holes(choices[0], ("choices", 0)) if state is not None else []
+        if state is None or not holes:
+            return None
+        padding = [(name,) for name in PADDING if isinstance(value.get(name), str)]
+        return _ChoiceText(state, [*holes, *(Hole(path, HoleKind.STRING) for path in padding)])
 
     # -- the end -----------------------------------------------------------------------------------------
 
@@ -259,9 +285,39 @@ class ChatStream:
             self._ctx.report("chatstream.no-content", detail="finish_reason stop, nothing was said")
 
 
+class _ChoiceText:
+    """An open choice as the fast path sees it: a chunk that only carries on a text does nothing else."""
+
+    __slots__ = ("_choice", "holes")
+
+    def __init__(self, choice: StreamedChoice, holes: Sequence[Hole]) -> None:
+        self._choice = choice
+        self.holes = holes
+
+    def expected(self) -> bytes:
+        """Chunks have no number."""
+        return b""
+
+    def add(self, text: bytes | str, index: int, byte: int) -> None:
+        choice = self._choice
+        choice.place = (index, byte)
+        if text and (choice.listens or isinstance(text, str)):
+            choice.hear(text if isinstance(text, str) else text.decode(), "/choices/0/delta")
+
+
+def _only_delta(choices: Any) -> Mapping[str, Any] | None:
+    """The one choice of the usual chunk, a delta: neither a filter's annotation nor a whole answer."""
+    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
+        return None
+    choice: Mapping[str, Any] = choices[0]
+    return choice if choice.get("delta") is not None else None
+
+
 def _is_full_completion(value: Mapping[str, Any]) -> bool:
+    if value.get("object") != "chat.completion":
+        return False
     choices = value.get("choices")
-    return value.get("object") == "chat.completion" and any(
+    return any(
         isinstance(c, dict) and "message" in c and c.get("delta") is None
         for c in (choices if isinstance(choices, list) else ())
     )

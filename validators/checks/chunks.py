@@ -34,7 +34,7 @@ class EnvelopeRules(NamedTuple):
 class Envelope:
     """id, model and created are the same in all chunks of a stream."""
 
-    __slots__ = ("_created", "_ctx", "_id", "_model", "_rules")
+    __slots__ = ("_created", "_ctx", "_fine", "_id", "_model", "_rules")
 
     def __init__(self, ctx: Context, rules: EnvelopeRules) -> None:
         self._ctx = ctx
@@ -42,10 +42,18 @@ class Envelope:
         self._id: str | None = None
         self._model: str | None = None
         self._created: Any = None
+        self._fine: tuple[Any, Any, Any] | None = None  # the members of a chunk without a breach
 
     def check(self, value: Mapping[str, Any]) -> None:
+        members = (value.get("id"), value.get("model"), value.get("created"))
+        if members != self._fine:
+            before = self._ctx.report.breaches
+            self._check(*members)
+            if self._ctx.report.breaches == before:
+                self._fine = members
+
+    def _check(self, made: Any, model: Any, created: Any) -> None:
         ctx, rules = self._ctx, self._rules
-        made, model, created = value.get("id"), value.get("model"), value.get("created")
         if isinstance(made, str) and made:
             if self._id is None:
                 self._id = made
@@ -161,7 +169,7 @@ def check_stream_error(
     ``name`` is the event's ``event`` field; ``first``: no chunk came before it.
     """
     error = value.get("error")
-    if not error and not _malformed_error(value, name):
+    if not error and (value.get("choices") is not None or not _malformed_error(value, name)):
         return False
     ctx.exchange.error_type = "error"
     if isinstance(error, dict):
@@ -176,9 +184,7 @@ def check_stream_error(
 
 
 def _malformed_error(value: Mapping[str, Any], name: str) -> bool:
-    """What is meant as an error but has no ``error`` member that a client would see."""
-    if value.get("choices") is not None:
-        return False
+    """What is meant as an error but has no ``error`` member that a client would see, nor choices."""
     if name == "error" or value.get("type") == "error" or value.get("object") == "error":
         return True
     said = value.get("msg", value.get("message"))

@@ -30,6 +30,7 @@ from teeline.validators.checks.completions import (
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.shapes import COMPLETION_CHUNK_SHAPES, shape_of
 from teeline.validators.evidence import ABSENT
+from teeline.validators.fast import OpenText
 from teeline.validators.fields.completions import COMPLETION_CHUNK_CHOICE, TEXT_COMPLETION
 from teeline.validators.fields.table import walk
 from teeline.validators.fields.words import COMPLETION_FINISH_REASONS, FOREIGN_FINISH_REASONS
@@ -173,6 +174,10 @@ class CompletionStream:
                 return None
             state = self._choices[index] = _StreamedText(self._ctx, index)
         return state
+
+    def open_text(self, value: Mapping[str, Any]) -> OpenText | None:
+        """Legacy streams are rare: every chunk has its full check."""
+        return None
 
     # -- the end --------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from teeline.validators.checks.reporter import Reporter
@@ -26,6 +26,8 @@ class Context:
 
     __slots__ = (
         "_given",
+        "_named",
+        "_read",
         "_tickets",
         "beta",
         "exchange",
@@ -56,13 +58,32 @@ class Context:
         self.request: RequestFacts = UNKNOWN_REQUEST
         self.request_headers: Headers = ()
         self.response = ResponseHead(0, ())
+        self._read: Headers = ()  # the header fields that are in _named
+        self._named: dict[str, list[str]] = {}
         self._tickets: dict[int, tuple[OnSchemaResult, Place]] = {}
         self._given = 0
 
     def header(self, name: str) -> str:
         """The first value of a field of the answer, empty where there is none."""
-        values = field_values(self.response.headers, name)
+        values = self.fields(name)
         return values[0] if values else ""
+
+    def fields(self, name: str) -> Sequence[str]:
+        """All values of a field of the answer, in order; ``name`` in lower case."""
+        return self._by_name().get(name, ())
+
+    def field_names(self) -> Set[str]:
+        """The names of the answer's fields, in lower case."""
+        return self._by_name().keys()
+
+    def _by_name(self) -> Mapping[str, Sequence[str]]:
+        """The answer's fields, put in order once."""
+        headers = self.response.headers
+        if self._read is not headers:
+            self._read, self._named = headers, {}
+            for name, value in headers:
+                self._named.setdefault(name.lower(), []).append(value)
+        return self._named
 
     @property
     def body_due(self) -> bool:

@@ -31,6 +31,8 @@ def check_model(ctx: Context, model: Any, pointer: str = "/model") -> None:
         return
     if not wanted or not model or "/deployments/" in ctx.exchange.path:
         return  # Azure names deployments in the path, and they are called anything
+    if model.startswith(wanted) and "/" not in model[len(wanted) :]:
+        return  # the usual: an alias and its dated version
     if _ALIASES.get(wanted) != model and not _related(_bare(wanted), _bare(model)):
         ctx.report("cross.model-substituted", pointer, model, words=True)
 
@@ -62,6 +64,8 @@ def check_tokens(
 ) -> None:
     """Generated tokens against the requested limit, which holds for each of the ``answers``."""
     limit = ctx.request.integer("max_completion_tokens") or ctx.request.integer("max_tokens")
+    if limit is None:
+        return
     cut = finish == ["length"]
     check_limit(ctx, limit, completion, pointer, cut=cut, times=answers or ctx.request.choices)
 
@@ -143,6 +147,11 @@ class TextWatch:
             self._keep = max(self._keep, 16)
         self._tail = ""
         self.replaced = False
+
+    @property
+    def searches(self) -> bool:
+        """Whether it looks for more than U+FFFD, which plain ASCII can't hold."""
+        return self._keep > 0
 
     def feed(self, text: str, pointer: str) -> None:
         if REPLACEMENT in text and not self.replaced:

@@ -53,7 +53,7 @@ def check_document(ctx: Context, body: bytes) -> None:
         return
     ctx.report.place(Unit.BODY)
     document = decode(body, ctx.limits.depth)
-    if _is_html(body, document):
+    if not document.ok and _is_html(body):
         ctx.report("http.html-200", detail=f"{len(body)} bytes of HTML")
         return
     report_faults(ctx, document, BODY_FAULTS)
@@ -92,11 +92,9 @@ def _is_json(kind: str) -> bool:
     return kind == "application/json" or kind.endswith("+json")
 
 
-def _is_html(body: bytes, document: Document) -> bool:
+def _is_html(body: bytes) -> bool:
     start = body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    return not document.ok and start.startswith(
-        (b"<!doctype html", b"<html", b"<head", b"<body", b"<!--", b"<?xml")
-    )
+    return start.startswith((b"<!doctype html", b"<html", b"<head", b"<body", b"<!--", b"<?xml"))
 
 
 def check_error(ctx: Context, body: bytes) -> None:

@@ -45,21 +45,22 @@ def check_head(ctx: Context) -> None:
 
 def _fields(ctx: Context) -> None:
     headers = ctx.response.headers
-    names = {name.lower() for name, _ in headers}
-    if not names.intersection(_REQUEST_IDS):
+    names = ctx.field_names()
+    if names.isdisjoint(_REQUEST_IDS):
         ctx.report("http.request-id-missing", detail="no x-request-id")
-    if not {"openai-processing-ms", "openai-version"} <= names:
+    if "openai-processing-ms" not in names or "openai-version" not in names:
         ctx.report("http.processing-ms-missing", detail="no openai-processing-ms or openai-version")
-    if not any(name.startswith("x-ratelimit-") for name in names):
-        ctx.report("http.ratelimit-missing", detail="no x-ratelimit fields")
-    else:
+    if any(name.startswith("x-ratelimit-") for name in names):
         _rate_limits(ctx, headers)
+    else:
+        ctx.report("http.ratelimit-missing", detail="no x-ratelimit fields")
     charset = _charset(ctx)
     if charset and charset not in ("utf-8", "utf8", "us-ascii", "ascii"):
         ctx.report("http.charset-not-utf8", detail=f"charset {charset[:24]!r}")
 
 
 def _charset(ctx: Context) -> str:
+    """The charset that the answer's content-type names, empty where it names none."""
     for parameter in ctx.header("content-type").split(";")[1:]:
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "charset":
@@ -69,15 +70,14 @@ def _charset(ctx: Context) -> str:
 
 def _rate_limits(ctx: Context, headers: Headers) -> None:
     for name, value in headers:
-        match = _RATE_LIMIT.match(name.lower())
+        lower = name.lower()
+        match = _RATE_LIMIT.match(lower) if lower.startswith("x-") else None
         if match is None:
             continue
         text = value.strip()
         durations = match[1] == "reset"
         if not (_AMOUNT.match(text) or (durations and (_DURATION.match(text) or _is_date(text)))):
-            ctx.report(
-                "http.ratelimit-format", detail=f"{name.lower()[:64]}: {len(text)} characters"
-            )
+            ctx.report("http.ratelimit-format", detail=f"{lower[:64]}: {len(text)} characters")
 
 
 def _is_date(text: str) -> bool:
@@ -85,8 +85,9 @@ def _is_date(text: str) -> bool:
 
 
 def _retry_after(ctx: Context) -> None:
-    seconds = field_values(ctx.response.headers, "retry-after")
-    milliseconds = field_values(ctx.response.headers, "retry-after-ms")
+    seconds, milliseconds = ctx.fields("retry-after"), ctx.fields("retry-after-ms")
+    if not seconds and not milliseconds:
+        return
     waits = [_wait(ctx, text) for text in seconds] + [
         _number(text, 1000.0) for text in milliseconds
     ]

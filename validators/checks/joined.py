@@ -1,7 +1,8 @@
 """Texts that a stream tells several times: in deltas, in done events, in items, in the final response.
 
 What belongs here: one text and what is known of it, and how many of them a stream may have. Holds a length
-and a running hash instead of the text. What doesn't: which text an event means (respitems.py).
+and a running hash instead of the text, and a little of it that waits to be hashed. What doesn't: which text
+an event means (respitems.py).
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from teeline.validators.checks.context import Context
+
+_WAITING = 1024
+"""Bytes that are hashed together: hashing costs by the call more than by the byte."""
 
 
 class Texts:
@@ -49,10 +53,12 @@ class Joined:
     """
 
     __slots__ = (
+        "_half",
         "_hash",
         "_length",
         "_since",
         "_texts",
+        "_waiting",
         "_whole",
         "closed",
         "deltas",
@@ -66,6 +72,8 @@ class Joined:
         self._since = texts.losses
         self._hash = hashlib.blake2b(digest_size=16)
         self._length = 0
+        self._waiting = bytearray()
+        self._half = ""
         self._whole: tuple[int, bytes] | None = None
         self.kind = kind
         self.partial = partial
@@ -74,26 +82,56 @@ class Joined:
         self.closed = False
 
     def add(self, delta: str) -> None:
-        """One more fragment."""
-        data = _units(delta)
-        self._hash.update(data)
-        self._length += len(data)
+        """One more fragment. A character may be cut between its surrogates: the first waits for the other."""
+        if self._half or "\ud800" <= delta[-1:] <= "\udbff":
+            delta = self._half + delta
+            cut = len(delta) - ("\ud800" <= delta[-1:] <= "\udbff")
+            delta, self._half = delta[:cut], delta[cut:]
+        self._add(_utf8(delta))
+
+    def add_utf8(self, delta: bytes) -> None:
+        """One more fragment, encoded, of whole characters."""
+        if self._half:
+            self.add(delta.decode())
+        else:
+            self._add(delta)
+
+    def _add(self, delta: bytes) -> None:
+        self._waiting += delta
         self.deltas += 1
+        if len(self._waiting) > _WAITING:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._hash.update(self._waiting)
+        self._length += len(self._waiting)
+        self._waiting = bytearray()
 
     def agrees(self, text: str) -> bool:
         """Whether a whole text is the one that is known; the first to come is taken as known."""
         told = _fingerprint(text)
         if self._whole is None:
             known = self.deltas and not self.partial and self._since == self._texts.losses
-            self._whole = (self._length, self._hash.digest()) if known else told
+            self._whole = self._joined() if known else told
         return self._whole == told
 
+    def _joined(self) -> tuple[int, bytes]:
+        """The fragments so far, as one text."""
+        self._waiting += _utf8(self._half)
+        self._half = ""
+        self._flush()
+        return self._length, self._hash.digest()
 
-def _units(text: str) -> bytes:
-    """A text in UTF-16: halves of a surrogate pair in two fragments are the character in the whole."""
-    return text.encode("utf-16-le", "surrogatepass")
+
+def _utf8(text: str) -> bytes:
+    """A text in UTF-8, two surrogates that follow each other as the character that they are."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        units = text.encode("utf-16-le", "surrogatepass")
+        return units.decode("utf-16-le", "surrogatepass").encode("utf-8", "surrogatepass")
 
 
 def _fingerprint(text: str) -> tuple[int, bytes]:
-    data = _units(text)
+    data = _utf8(text)
     return len(data), hashlib.blake2b(data, digest_size=16).digest()

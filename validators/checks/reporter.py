@@ -31,12 +31,14 @@ class Reporter:
 
     The feeder sets ``at`` (the time of the read) and the unit that is being looked at; checks call it with
     a rule and a JSON Pointer. ``subject`` is the object that is being looked at where the circumstances of
-    a breach lie in it (circumstances.py). Outputs wait in ``out`` until ``drain``.
+    a breach lie in it (circumstances.py). Outputs wait in ``out`` until ``drain``; ``breaches`` counts
+    every report.
     """
 
     __slots__ = (
         "_found",
         "at",
+        "breaches",
         "byte",
         "exchange",
         "index",
@@ -57,6 +59,7 @@ class Reporter:
         self.byte = 0
         self.subject: Any = None
         self.out: list[Output] = []
+        self.breaches = 0
         self._found: dict[str, Violation] = {}
 
     def __call__(
@@ -75,6 +78,7 @@ class Reporter:
         ``detail`` is text of our own that replaces the excerpt; ``byte`` the offset where it is known
         better than the unit's.
         """
+        self.breaches += 1
         known = self._found.get(rule)
         if known is not None:
             known.count += 1

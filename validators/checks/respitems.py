@@ -159,12 +159,12 @@ class StreamedItem:
             )
             return
         match row.act:
+            case Act.DELTA | Act.FINAL:
+                self._text(row, value)
             case Act.PART_ADDED | Act.PART_DONE:
                 self._part(value, added=row.act is Act.PART_ADDED)
             case Act.SUMMARY_ADDED | Act.SUMMARY_DONE:
                 self._summary_part(value, added=row.act is Act.SUMMARY_ADDED)
-            case Act.DELTA | Act.FINAL:
-                self._text(row, value)
             case Act.PHASE:
                 self._next_phase(row, value)
 
@@ -228,6 +228,14 @@ class StreamedItem:
             joined.add(delta)
         else:
             joined.partial = True
+
+    def open_text(self, row: EventRow, value: Mapping[str, Any]) -> Joined | None:
+        """The text that a delta event, taken without a finding, has carried on, if another delta may."""
+        if row.kind == "summary":
+            return self._summaries.get(value["summary_index"])
+        if row.kind in PART_MEMBERS:
+            return self._parts.get(value["content_index"])
+        return self._whole.get(row.kind)
 
     def _joined(self, row: EventRow, value: Mapping[str, Any]) -> Joined | None:
         """The text that a delta or final event belongs to; its part is opened where it should be."""

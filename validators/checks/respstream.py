@@ -6,16 +6,17 @@ response object of a terminal event in responses.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.errors import check_error_object
 from teeline.validators.checks.items import check_item
-from teeline.validators.checks.joined import Texts
+from teeline.validators.checks.joined import Joined, Texts
 from teeline.validators.checks.respitems import IDENTITY, StreamedItem, kept, texts_of
 from teeline.validators.checks.responses import check_response_object
 from teeline.validators.evidence import ABSENT
+from teeline.validators.fast import Hole, HoleKind, OpenText
 from teeline.validators.fields.respevents import (
     DELTA_EVENTS,
     EVENTS,
@@ -27,7 +28,7 @@ from teeline.validators.fields.respevents import (
     Act,
     EventRow,
 )
-from teeline.validators.fields.table import INTEGER, Field, Table, has_type, walk
+from teeline.validators.fields.table import INTEGER, Table, has_type, walk
 from teeline.validators.model import Unit
 
 _KEEPALIVES = frozenset({"keepalive", "response.keep_alive"})
@@ -46,13 +47,13 @@ class ResponsesStream:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self._numbers = _Numbers(ctx)
+        self.numbers = _Numbers(ctx)
         self._texts = Texts(ctx)
         self._items: dict[int, StreamedItem] = {}
         self._last_index = -1
         # GET with starting_after resumes in the middle: what came before is not known
         self._resumed = ctx.exchange.method == "GET"
-        self._events = 0
+        self.events = 0
         self._created = False
         self._running = False
         self._id: str | None = None
@@ -78,7 +79,7 @@ class ResponsesStream:
     def unreadable(self) -> None:
         self._lost = True
         self._texts.losses += 1
-        self._numbers.lost()
+        self.numbers.lost()
 
     def event(self, value: Any, name: str) -> None:
         """One event's document; ``name`` is its ``event`` field."""
@@ -99,7 +100,7 @@ class ResponsesStream:
         if not isinstance(kind, str):
             report("respstream.type-missing", "/type", value.get("type", ABSENT))
             self.unreadable()
-            self._numbers.take(value, required=False)
+            self.numbers.take(value, required=False)
             return
         self._named(value, kind, name)
 
@@ -112,7 +113,7 @@ class ResponsesStream:
         if "stream_id" in value:
             report("respstream.stream-id", "/stream_id", value["stream_id"])
         row = EVENTS.get(kind)
-        self._numbers.take(value, required=row is not None)
+        self.numbers.take(value, required=row is not None)
         if kind in _KEEPALIVES:
             report("respstream.keepalive", "/type", kind, words=True)
         elif self._terminal:
@@ -141,11 +142,9 @@ class ResponsesStream:
 
     def _error(self, value: Mapping[str, Any], kind: Any) -> bool:
         """Whether an event is an error, in any of its shapes; nothing is checked behind it but errors."""
-        error = value.get("error")
-        said = value.get("message", value.get("msg"))
-        bare = kind is None and (bool(error) or ("code" in value and isinstance(said, str)))
-        if kind != "error" and not bare:
+        if kind != "error" and not (kind is None and _is_bare_error(value)):
             return False
+        error = value.get("error")
         report = self._ctx.report
         self._ctx.exchange.error_type = "error"
         if kind == "error" and isinstance(error, dict):
@@ -162,21 +161,22 @@ class ResponsesStream:
 
     def _known(self, kind: str, row: EventRow, value: Mapping[str, Any]) -> None:
         report = self._ctx.report
-        self._events += 1
-        first = self._events == 1 and not (self._resumed or self._lost)
+        self.events += 1
+        first = self.events == 1 and not (self._resumed or self._lost)
         if first and kind != "response.created":
             report("respstream.created-not-first", "/type", kind, words=True)
-        self._members(kind, value)
+        typed = self._members(kind, value)
         if row.act is Act.LIFECYCLE:
             self._lifecycle(kind, value)
         elif row.act in (Act.ITEM_ADDED, Act.ITEM_DONE):
             self._item(row, value)
         elif kind in _PLACES:
-            self._inner(row, value, _PLACES[kind])
+            self._inner(kind, row, value, typed=typed)
 
-    def _members(self, kind: str, value: Mapping[str, Any]) -> None:
+    def _members(self, kind: str, value: Mapping[str, Any]) -> bool:
+        """Checks an event's own members; True says that all those of its row are of their types."""
         report = self._ctx.report
-        walk(_TABLES[kind], value, "", report)
+        typed = walk(_TABLES[kind], value, "", report)
         if kind in DELTA_EVENTS:
             wanted = dict if kind in OBJECT_DELTAS else str
             if not isinstance(value.get("delta"), wanted):
@@ -185,6 +185,7 @@ class ResponsesStream:
             report("respstream.logprobs-missing", "/logprobs", value.get("logprobs", ABSENT))
         if kind == "response.function_call_arguments.done" and value.get("name") is None:
             report("respstream.args-done-name-missing", "/name", value.get("name", ABSENT))
+        return typed
 
     def _lifecycle(self, kind: str, value: Mapping[str, Any]) -> None:
         report = self._ctx.report
@@ -282,14 +283,31 @@ class ResponsesStream:
             self._ctx.report("respstream.item-added-missing", "/output_index", index)
         return self._open(index, item, announced=False)
 
-    def _inner(self, row: EventRow, value: Mapping[str, Any], place: tuple[Field, ...]) -> None:
+    def _inner(self, kind: str, row: EventRow, value: Mapping[str, Any], *, typed: bool) -> None:
         """An event of an item. One whose place can't be read takes texts out of the comparison."""
-        if not all(has_type(value.get(f.name), f.type) for f in place):
+        if not (typed or all(has_type(value.get(f.name), f.type) for f in _PLACES[kind])):
             self._texts.losses += 1
             return
-        index = value["output_index"]
+        index: int = value["output_index"]
         item = self._items.get(index) or self._unannounced(index, {"id": value.get("item_id")})
         item.event(row, value)
+
+    # -- the fast path --------------------------------------------------------------------------------
+
+    def open_text(self, value: Mapping[str, Any]) -> OpenText | None:
+        """The open part that the event before, taken without a finding, has carried on."""
+        kind = value.get("type")
+        row = EVENTS.get(kind) if isinstance(kind, str) else None
+        if self._over or self._terminal or row is None or row.act is not Act.DELTA:
+            return None
+        item = self._items.get(value["output_index"])
+        joined = item.open_text(row, value) if item is not None else None
+        if item is None or joined is None:
+            return None
+        holes = [Hole(("delta",), HoleKind.TEXT), Hole(("sequence_number",), HoleKind.NEXT)]
+        if isinstance(value.get("obfuscation"), str):
+            holes.append(Hole(("obfuscation",), HoleKind.STRING))
+        return _PartText(self, item, joined, holes)
 
     # -- the end --------------------------------------------------------------------------------------
 
@@ -371,8 +389,35 @@ class ResponsesStream:
         self._ctx.report(
             "respstream.terminal-missing",
             "",
-            detail=f"{self._events} events, none of them terminal",
+            detail=f"{self.events} events, none of them terminal",
         )
+
+
+class _PartText:
+    """An open part, or a call's arguments, as the fast path sees it."""
+
+    __slots__ = ("_item", "_joined", "_stream", "holes")
+
+    def __init__(
+        self, stream: ResponsesStream, item: StreamedItem, joined: Joined, holes: Sequence[Hole]
+    ) -> None:
+        self._stream = stream
+        self._item = item
+        self._joined = joined
+        self.holes = holes
+
+    def expected(self) -> bytes:
+        return b"%d" % (self._stream.numbers.last + 1)
+
+    def add(self, text: bytes | str, index: int, byte: int) -> None:
+        self._stream.events += 1
+        self._stream.numbers.last += 1
+        if text:
+            self._item.said = True
+        if isinstance(text, bytes):
+            self._joined.add_utf8(text)
+        else:
+            self._joined.add(text)
 
 
 class _Numbers:
@@ -380,7 +425,8 @@ class _Numbers:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self._last: int | None = None
+        self.last = -1
+        self._first = True
         self._unknown = False
         self._resumed = ctx.exchange.method == "GET"
 
@@ -405,20 +451,19 @@ class _Numbers:
             self._unknown = True
             return
         self._order(number)
-        self._last = number
+        self.last = number
+        self._first = False
         self._unknown = False
 
     def _order(self, number: int) -> None:
         report = self._ctx.report
-        if self._last is None:
+        if self._first:
             if number not in (0, 1) and not self._resumed and not self._unknown:
                 report("respstream.seq-start", "/sequence_number", number)
-        elif number <= self._last:
-            report(
-                "respstream.seq-order", "/sequence_number", detail=f"{number} after {self._last}"
-            )
-        elif number > self._last + 1 and not self._unknown:
-            report("respstream.seq-gap", "/sequence_number", detail=f"{number} after {self._last}")
+        elif number <= self.last:
+            report("respstream.seq-order", "/sequence_number", detail=f"{number} after {self.last}")
+        elif number > self.last + 1 and not self._unknown:
+            report("respstream.seq-gap", "/sequence_number", detail=f"{number} after {self.last}")
 
 
 def _speaks(output: list[Any]) -> bool:
@@ -429,6 +474,12 @@ def _speaks(output: list[Any]) -> bool:
         and not any(text for _, _, text, _ in texts_of(item, ""))
         for item in output
     )
+
+
+def _is_bare_error(value: Mapping[str, Any]) -> bool:
+    """An error without a type of its own."""
+    said = value.get("message", value.get("msg"))
+    return bool(value.get("error")) or ("code" in value and isinstance(said, str))
 
 
 def _is_chat_chunk(value: Mapping[str, Any]) -> bool:

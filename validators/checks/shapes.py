@@ -176,4 +176,7 @@ COMPLETION_CHUNK_SHAPES: tuple[tuple[str, Test], ...] = (
 
 def shape_of(value: Mapping[str, Any], shapes: tuple[tuple[str, Test], ...]) -> str:
     """The rule of the first shape that fits; empty for none."""
-    return next((rule for rule, fits in shapes if fits(value)), "")
+    for rule, fits in shapes:
+        if fits(value):
+            return rule
+    return ""

@@ -18,6 +18,7 @@ from teeline.validators.checks.http import media_type
 from teeline.validators.checks.identity import check_identity
 from teeline.validators.checks.marks import FIRST_OBJECTS, note_object
 from teeline.validators.checks.respstream import ResponsesStream
+from teeline.validators.fast import FastPath, OpenText
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFaultKind, decode
@@ -61,6 +62,8 @@ class EventProtocol(Protocol):
 
     def close(self, *, cut: bool) -> None: ...
 
+    def open_text(self, value: Mapping[str, Any]) -> OpenText | None: ...
+
 
 class OtherStream:
     """Events of an operation without order rules: each is JSON, and that is all."""
@@ -79,6 +82,10 @@ class OtherStream:
 
     def close(self, *, cut: bool) -> None:
         """No rule about the end."""
+
+    def open_text(self, value: Mapping[str, Any]) -> OpenText | None:
+        """Nothing is known of its texts."""
+        return None
 
 
 class StreamKind(NamedTuple):
@@ -118,7 +125,8 @@ class EventStream:
         self._kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
         self._protocol = self._kind.protocol(ctx)
         self._events = 0
-        self._last: Any = None
+        self._fast = FastPath(min(ctx.limits.line, ctx.limits.event))
+        self._last: Any = None  # the last document
         self._head()
 
     def _head(self) -> None:
@@ -139,10 +147,42 @@ class EventStream:
             )
 
     def feed(self, data: bytes) -> None:
-        for event in self._reader.feed(data):
+        at, size, fast, reader = 0, len(data), self._fast, self._reader
+        while at < size and not reader.limit:
+            if fast.armed and reader.between:
+                start = at
+                at, self._events = fast.run(
+                    data, start, reader.offset - start, self._events, self._ctx.report
+                )
+                if at > start:
+                    reader.skip(at - start)
+                    self._ctx.exchange.events = self._events
+                    self._last = fast.like
+                    continue
+            end = data.find(b"\n\n", at)
+            block = data[at : end + 2] if end >= 0 else data[at:]
+            at += len(block)
+            self._block(block)
+        if reader.limit:
+            self._ctx.partial(reader.limit)
+
+    def _block(self, block: bytes) -> None:
+        """The full check of the bytes up to the end of a block, or of a read that has none."""
+        report, reader, fast = self._ctx.report, self._reader, self._fast
+        whole = reader.between
+        events = reader.feed(block)
+        whole = whole and reader.between and len(events) == 1
+        for event in events:
+            breaches, number = report.breaches, self._events
             self._event(event)
-        if self._reader.limit:
-            self._ctx.partial(self._reader.limit)
+            text = None
+            clean = report.breaches == breaches and self._events > number
+            if clean and fast.useful and isinstance(self._last, dict):
+                text = self._protocol.open_text(self._last)
+            if text is None:
+                fast.disarm()
+            elif whole:
+                fast.arm(block, event.data[0] if event.data else b"", self._last, text)
 
     # -- one event ------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from teeline.validators.checks.context import Context
@@ -21,12 +21,14 @@ def check_usage(ctx: Context, usage: Any, table: UsageTable, pointer: str) -> di
     if not isinstance(usage, dict):
         ctx.report("usage.not-object", pointer, usage)
         return None
-    if any(name in usage for name in table.foreign) and not any(
-        usage.get(name) is not None for name in (table.prompt, table.completion)
+    if (
+        usage.get(table.prompt) is None
+        and usage.get(table.completion) is None
+        and any(name in usage for name in table.foreign)
     ):
         ctx.report("usage.foreign-keys", pointer, usage)
         return None
-    _extras(ctx, usage, {*table.keys, table.prompt_details, table.completion_details}, pointer)
+    _extras(ctx, usage, table.known, pointer)
     counts = _counts(ctx, usage, table.keys, pointer)
     details = _Details(ctx, usage, table, pointer)
     if counts is not None:
@@ -41,7 +43,7 @@ def check_embeddings_usage(ctx: Context, usage: Any, pointer: str) -> None:
     if not isinstance(usage, dict):
         ctx.report("usage.not-object", pointer, usage)
         return
-    _extras(ctx, usage, set(EMBEDDINGS_KEYS), pointer)
+    _extras(ctx, usage, frozenset(EMBEDDINGS_KEYS), pointer)
     counts = _counts(ctx, usage, EMBEDDINGS_KEYS, pointer)
     if counts is None:
         return
@@ -59,7 +61,9 @@ def _holds_text(value: Any) -> bool:
     return any(map(bool, value)) if isinstance(value, list) else bool(value)
 
 
-def _extras(ctx: Context, usage: Mapping[str, Any], known: set[str], pointer: str) -> None:
+def _extras(ctx: Context, usage: Mapping[str, Any], known: Set[str], pointer: str) -> None:
+    if usage.keys() <= known:
+        return
     extra = [name for name in usage if name not in known]
     if extra:
         ctx.report("usage.vendor-fields", pointer, {name: usage[name] for name in extra[:6]})
@@ -72,7 +76,9 @@ def _counts(
     counts: dict[str, int] = {}
     for name in names:
         value = usage.get(name)
-        if value is None:
+        if type(value) is int and value >= 0:
+            counts[name] = value
+        elif value is None:
             ctx.report("usage.keys-missing", f"{pointer}/{name}", value)
         elif (count := _integer(value)) is None:
             ctx.report("usage.not-integer", f"{pointer}/{name}", value)
@@ -133,12 +139,13 @@ class _Details:
             return {}
         if self._table.counters_required:
             self._required(value, needed, pointer)
-        read = {
-            c: n
-            for c in counters
-            if (n := self._counter(value.get(c), f"{pointer}/{c}")) is not None
-        }
-        self.counters |= {f"{name}.{c}": n for c, n in read.items()}
+        read: dict[str, int] = {}
+        for counter in counters:
+            count = value.get(counter)
+            if type(count) is not int or count < 0:
+                count = self._counter(count, f"{pointer}/{counter}")
+            if count is not None:
+                read[counter] = self.counters[f"{name}.{counter}"] = count
         return read
 
     def _required(self, value: Mapping[str, Any], needed: str, pointer: str) -> None:
@@ -161,7 +168,9 @@ class _Details:
         return count
 
     def compare(self, counts: Mapping[str, int]) -> None:
-        """Parts must not exceed the whole they are parts of."""
+        """Parts must not exceed the whole they are parts of; nothing is part of anything."""
+        if not any(self.counters.values()):
+            return
         table = self._table
         prompt, completion = counts[table.prompt], counts[table.completion]
         predicted = sum(

@@ -5,7 +5,7 @@ One table an API; the relations between counters (sums, subsets) are rows, evalu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,15 @@ class UsageTable:
     counters_required: bool
     """Whether cached and reasoning counters must be in their details object (Responses)."""
 
-    @property
-    def keys(self) -> tuple[str, str, str]:
-        return (self.prompt, self.completion, self.total)
+    keys: tuple[str, str, str] = field(init=False)
+    """The counters that are no part of another one."""
+    known: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        keys = (self.prompt, self.completion, self.total)
+        object.__setattr__(self, "keys", keys)
+        known = frozenset((*keys, self.prompt_details, self.completion_details))
+        object.__setattr__(self, "known", known)
 
 
 CHAT_USAGE = UsageTable(

@@ -58,7 +58,9 @@ def codings_of(headers: Headers) -> tuple[str, ...]:
     All Content-Encoding fields together; ``identity`` left out, ``x-gzip`` as ``gzip`` (RFC 9110
     section 8.4.1.3).
     """
-    values = (value for name, value in headers if name.lower() == "content-encoding")
+    values = [value for name, value in headers if name.lower() == "content-encoding"]
+    if not values:
+        return ()
     words = (word.strip(" \t").lower() for value in values for word in value.split(","))
     return tuple(_ALIASES.get(word, word) for word in words if word not in ("", "identity"))
 

@@ -4,7 +4,8 @@ What belongs here: bytes of one document in; its value, and where it is not JSON
 it, out. What doesn't: what the value must look like (fields/), which rule a fault breaks (checks/),
 where a document ends in a stream (sse.py).
 
-A clean document costs one ``orjson.loads`` and a few counts (``_accepted``). What that refuses is read
+A clean document costs one ``orjson.loads`` and a comparison or a few counts (``_accepted``). What that
+refuses is read
 by the standard library's scanner, which makes a value of most faulty documents; where the faults lie is
 then found in the value (pointers) and in the bytes (offsets), in passes that leave to C whatever can't
 be at fault, so that a hostile document costs little more than ``json.loads``. Depth is measured first.
@@ -135,8 +136,14 @@ def decode(data: bytes, max_depth: int = 128) -> Document:
 
     ``max_depth`` is the number of levels of nesting allowed (``[[]]`` has two), ``MAX_DEPTH`` at most.
     """
-    value = _accepted(data, max_depth)
-    if value is _ABSENT:
+    try:
+        value = orjson.loads(data)
+        # What is written as orjson writes it has no name twice and no white space.
+        if orjson.dumps(value) == data and data.count(b"{") + data.count(b"[") <= max_depth:
+            return _new(Document, (value, True, ()))
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return _explained(data, min(max_depth, MAX_DEPTH))
+    if not _is_faultless(value, data, max_depth):
         return _explained(data, min(max_depth, MAX_DEPTH))
     if data[0] <= 0x20:
         return Document(value, True, (JsonFault(JsonFaultKind.LEADING_SPACE, 0),))
@@ -144,24 +151,29 @@ def decode(data: bytes, max_depth: int = 128) -> Document:
 
 
 def _accepted(data: bytes, max_depth: int) -> Any:
-    """The value of a document without faults (but for white space in front), else ``_ABSENT``.
+    """The value of a document without faults (but for white space in front), else ``_ABSENT``."""
+    try:
+        value = orjson.loads(data)
+        return value if _is_faultless(value, data, max_depth) else _ABSENT
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return _ABSENT
+
+
+def _is_faultless(value: Any, data: bytes, max_depth: int) -> bool:
+    """Whether a document that orjson made a value of has no fault (but for white space in front).
 
     orjson refuses everything that is a fault here save repeated names and depth. A repeated name shows
     in the number of colons: each member has one outside its strings, writing the value out again gives
     back those of every string, and a member that a later one replaced takes its colon away. Only an
     escaped colon could make up for that, so that a document with one is not accepted here.
     """
-    try:
-        value = orjson.loads(data)
-        if _BACKSLASH in data and _COLON_ESCAPE.search(data):
-            return _ABSENT
-        colons = data.count(b":")
-        # An object inside another one is behind a colon: nesting is at most this and one more.
-        if colons + data.count(b"[") >= max_depth and not _within(value, max_depth):
-            return _ABSENT
-        return value if colons == orjson.dumps(value).count(b":") else _ABSENT
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-        return _ABSENT
+    if _BACKSLASH in data and _COLON_ESCAPE.search(data):
+        return False
+    colons = data.count(b":")
+    # An object inside another one is behind a colon: nesting is at most this and one more.
+    if colons + data.count(b"[") >= max_depth and not _within(value, max_depth):
+        return False
+    return colons == orjson.dumps(value).count(b":")
 
 
 def _within(value: Any, max_depth: int) -> bool:

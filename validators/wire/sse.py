@@ -76,6 +76,7 @@ class SseReader:
     """Incremental reader of one event stream. Never raises for what it reads.
 
     ``limit`` is empty, or names the limit that was hit; from there on nothing more is read.
+    ``between``: the next byte starts a block, whatever it is.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -89,6 +90,7 @@ class SseReader:
         self._cr_seen = False
         self._id_seen = False
         self._fresh()
+        self.between = True
         self.limit = ""
 
     def _fresh(self) -> None:
@@ -105,8 +107,19 @@ class SseReader:
         """Bytes read so far."""
         return self._at + self._tail_size
 
+    def skip(self, size: int) -> None:
+        """Whole blocks that the caller has read itself, framed by LF alone; only ``between`` blocks."""
+        self._at += size
+
     def feed(self, data: bytes) -> list[Event]:
         """The events that these bytes complete."""
+        events = self._read(data)
+        self.between = not (
+            self._tail or self._field_seen or self._notes or self._skip_lf or self.limit
+        )
+        return events
+
+    def _read(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         if self.limit or not data:
             return events

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
+import random
 from typing import Any
 
 import pytest
@@ -17,7 +19,8 @@ from teeline.validators.exchangefile import RecordedExchange
 from teeline.validators.model import Exchange
 from teeline.validators.rules import examples
 from tests.proxy.inputs.test_har import entry, har
-from tests.proxy.samples import exchange
+from tests.proxy.samples import exchange, violation
+from tests.validators.mutations import ODD_BYTES, ODD_VALUES
 
 GOOD = examples.exchange({"on": "chat"})
 NAMED = {**GOOD, "name": "one"}
@@ -109,3 +112,42 @@ def test_files_and_lines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     first, *rest = shown(lines)
     assert first == "one@1"
     assert rest == ["line 2: larger than 3000 bytes; it and what follows is not read"]
+
+
+# -- whatever a file holds -----------------------------------------------------------------------
+
+
+def spots(value: Any) -> list[tuple[Any, Any]]:
+    """Every member and element inside a document, as its holder and its key."""
+    keys = list(value) if isinstance(value, dict) else range(len(value))
+    here = [(value, key) for key in keys]
+    inner = [value[key] for key in keys if isinstance(value[key], dict | list)]
+    return [*here, *(spot for each in inner for spot in spots(each))]
+
+
+@pytest.mark.parametrize("kind", ["har", "audit", "exchange"])
+def test_any_value_in_any_place_of_any_format_is_read_or_named_and_never_raises(kind: str) -> None:
+    whole: Any = {
+        "har": har(entry(comment="x"), entry()),
+        "audit": json.loads(Chain("c").link(1.0, exchange_record(exchange(violation())))),
+        "exchange": NAMED,
+    }[kind]
+    chance = random.Random(7)
+    for _ in range(1500):
+        document = copy.deepcopy(whole)
+        for _ in range(chance.choice((1, 1, 2))):
+            holder, key = chance.choice(spots(document))
+            holder[key] = copy.deepcopy(chance.choice(ODD_VALUES))
+        for found in items(dumps(document)):
+            assert isinstance(found, Problem) or found.name is not None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_bytes_are_read_or_named_and_never_raise(seed: int) -> None:
+    chance = random.Random(seed)
+    data = bytearray(dumps(har(entry())) + b"\n" + dumps(NAMED) + b"\n")
+    for _ in range(50):
+        at = chance.randrange(len(data))
+        data[at : at + chance.randrange(4)] = chance.choice(ODD_BYTES)
+        items(bytes(data))
+        items(bytes(data[at:]))

@@ -39,6 +39,12 @@ def test_a_finding_is_a_command_with_its_place_and_its_remedy() -> None:
     assert last == "teeline: 1 exchanges: 1 fail, 0 warn, 0 pass"
 
 
+def test_a_path_is_the_repository_s() -> None:
+    assert "file=in/a.json," in render(
+        Report([reported(violation(), file="./in/a.json")], {}), Style()
+    )
+
+
 def test_severities_are_the_commands_that_there_are() -> None:
     found = [violation("chat.a", severity) for severity in Severity]
     shown = render(Report([reported(*found)], {}), Style(show_info=True))

@@ -219,6 +219,7 @@ def test_braces_are_no_placeholders() -> None:
     [
         ("a b#c?.json", "a%20b%23c%3F.json"),
         ("/tmp/x.json", "file:///tmp/x.json"),
+        ("./in/x.json", "in/x.json"),
         ("", "-"),
         ("caf\u00e9.json", "caf%C3%A9.json"),
         ("\udc80.json", "%80.json"),

@@ -36,6 +36,22 @@ def test_fragments_agree_with_what_they_make_up(pieces: list[str]) -> None:
     assert joined(pieces).agrees("".join(pieces))
 
 
+@given(st.lists(st.text(max_size=400), min_size=1, max_size=20), st.lists(st.booleans()))
+def test_it_does_not_matter_which_fragments_come_encoded(
+    pieces: list[str], encoded: list[bool]
+) -> None:
+    """Long ones are hashed together, and the fast path of streams hands bytes over."""
+    one = texts().open({}, 0, "text")
+    for n, piece in enumerate(pieces):
+        if encoded[n % len(encoded)] if encoded else False:
+            one.add_utf8(piece.encode())
+        else:
+            one.add(piece)
+    whole = "".join(pieces)
+    assert one.deltas == len(pieces)
+    assert one.agrees(whole) and not one.agrees(whole + "x") and one.agrees(whole)
+
+
 @given(st.lists(ANY_TEXT, min_size=1), ANY_TEXT)
 def test_fragments_agree_with_nothing_else(pieces: list[str], other: str) -> None:
     said = "".join(pieces).encode("utf-16-le", "surrogatepass")
@@ -45,7 +61,12 @@ def test_fragments_agree_with_nothing_else(pieces: list[str], other: str) -> Non
 def test_a_character_may_be_cut_between_its_surrogates() -> None:
     """As JavaScript joins strings; the halves themselves have a rule (http.json-surrogate)."""
     assert joined(["a\ud83d", "\ude00b"]).agrees("a\U0001f600b")
+    assert joined(["a\ud83d", "", "\ude00"]).agrees("a\U0001f600")
     assert not joined(["a\ud83d", "b\ude00"]).agrees("a\U0001f600b")
+    assert joined(["a\ud83d"]).agrees("a\ud83d") and not joined(["a\ud83d"]).agrees("a")
+    one = joined(["\ud83d"])
+    one.add_utf8(b"b")
+    assert one.agrees("\ud83db")
 
 
 def test_without_fragments_the_first_whole_text_is_the_one_that_is_known() -> None:
