@@ -172,6 +172,44 @@ def test_encrypted_content_is_no_text() -> None:
     assert about(tellings[2], events) == set()
 
 
+# -- what is checked when ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("item", EVERY, ids=lambda item: item["type"])
+def test_an_item_owes_its_state_when_it_is_added_and_the_rest_when_it_is_done(item: Json) -> None:
+    kind = ITEMS[item["type"]]
+    for field in (*kind.state.fields, *kind.payload.fields):
+        if not field.absent or field.name in ("content", "arguments"):
+            continue  # see the skeletons
+        first, *inner, last = told(item)
+        bare = {name: v for name, v in first["item"].items() if name != field.name}
+        found = about(item, [{**first, "item": bare}, *inner, last])
+        assert found == ({field.absent} if field in kind.state.fields else set()), field.name
+
+
+def test_a_part_is_checked_in_its_own_events() -> None:
+    """Clients build the message from these; the item that is done comes too late for them."""
+    for at in (1, -2):
+        for change, rule in (
+            ({"type": "text"}, "responses.content-part-type"),
+            ({"text": None}, "responses.text-type"),
+            ({"annotations": None}, "responses.annotations-missing"),
+        ):
+            events = copy.deepcopy(told(message("Hello")))
+            events[at]["part"] |= change
+            seen = streamed([*opened(), *events, ended(message("Hello"))])
+            assert finding(seen, rule).place.pointer.startswith("/part/")
+            assert rule in ids(seen) and len(ids(seen)) == 1
+
+
+@pytest.mark.parametrize("value", [None, {"a": 1}, 5])
+def test_arguments_that_only_the_terminal_output_lacks_are_found(value: Any) -> None:
+    assert about({**call(), "arguments": value}, told(call())) == {"tools.args-type"}
+    lacking = call()
+    del lacking["arguments"]
+    assert about(lacking, told(call())) == {"tools.args-type"}
+
+
 # -- parts -----------------------------------------------------------------------------------------
 
 TWO_PARTS = message("Hello", "there")
@@ -283,6 +321,15 @@ def test_an_item_keeps_its_identity_to_its_end(name: str) -> None:
     last = copy.deepcopy(last)
     last["item"][name] = "custom_tool_call" if name == "type" else "other"
     assert "respstream.item-id-changes" in about(last["item"], [first, *inner, last])
+
+
+@pytest.mark.parametrize("last", ["fc_1", "fc_2", "fc_3"])
+def test_an_identity_that_changed_is_not_compared_again_at_the_end(last: str) -> None:
+    """Which of the two the terminal output has is no fault of its own (P9)."""
+    events = told(call(id="fc_1", call_id="call_1"))
+    events[-1]["item"] = {**call(id="fc_2", call_id="call_1")}
+    whole = call(id=last, call_id="call_1")
+    assert about(whole, events) == {"respstream.item-id-changes"}
 
 
 def test_a_searched_tool_gets_its_call_id_late() -> None:
