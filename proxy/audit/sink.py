@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from teeline.proxy.audit.anchor import Anchor
+from teeline.proxy.audit.anchor import Anchor, Tell
 from teeline.proxy.audit.files import DiskFile, OpenFile
 from teeline.proxy.audit.record import Origin
 from teeline.proxy.audit.retention import Keep
@@ -46,7 +46,8 @@ class AuditSink:
 
     ``origin`` stands in each file's first line. ``max_bytes`` (all files together) and
     ``max_age_days`` bound what is kept. ``anchor`` is a file that gets the chain's heads, best on
-    another machine. ``clock`` gives Unix seconds. ``queue_size`` exchanges may wait for the disk.
+    another machine; ``tell`` takes them, too. ``clock`` gives Unix seconds. ``queue_size``
+    exchanges may wait for the disk.
     """
 
     name = "audit"
@@ -59,6 +60,7 @@ class AuditSink:
         max_bytes: int = MAX_BYTES,
         max_age_days: float = MAX_AGE_DAYS,
         anchor: Path | None = None,
+        tell: Tell | None = None,
         clock: Callable[[], float] = time.time,
         open_file: OpenFile = DiskFile,
         queue_size: int = _QUEUE,
@@ -70,7 +72,7 @@ class AuditSink:
             keep=Keep(max_bytes, max_age_days * 86400.0),
             clock=clock,
             open_file=open_file,
-            anchor=Anchor(anchor),
+            anchor=Anchor(anchor, tell),
         )
         self._background: Background[Exchange] = Background(
             "teeline-audit",
