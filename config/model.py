@@ -6,6 +6,7 @@ one line. What doesn't: where values come from (load.py) and what is done with t
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +43,14 @@ class ListenAddress:
         if not colon or not host or not _is_port(port):
             raise ValueError("a listen address is HOST:PORT, for example 127.0.0.1:8787")
         return cls(host, int(port))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nobody but this machine can connect."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -212,6 +221,7 @@ class AuditConfig:
     ``keep_bytes`` (all files together) and ``keep_days`` bound what is kept. A file is closed at
     ``file_bytes`` or after ``file_hours`` and, with ``compress``, packed. ``anchor`` is a file that
     gets the heads of the chains. ``fingerprint_secret_file``: None is a file in ``dir``.
+    ``otlp``: records go out as log records, too.
     """
 
     enabled: bool = True
@@ -223,6 +233,7 @@ class AuditConfig:
     compress: bool = True
     anchor: Path | None = None
     fingerprint_secret_file: Path | None = None
+    otlp: bool = False
 
     @property
     def secret_file(self) -> Path:
@@ -259,6 +270,38 @@ class CaptureConfig:
     def enabled(self) -> bool:
         """Whether any exchange may be kept."""
         return self.when != "never" or bool(self.rules)
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryConfig:
+    """What is told beside warnings and failures; where to is the OTEL_* variables' matter.
+
+    ``span_events``: violations stand on their exchange's span, too, for those who see no log
+    records. ``info_records``: observations are log records, too.
+    """
+
+    span_events: bool = True
+    info_records: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AdminConfig:
+    """The admin port; ``listen`` None is none. ValueError where it would be open to others.
+
+    ``token_file`` holds the token that requests must carry; ``allowed_hosts`` are names beside the
+    machine's own by which it may be addressed.
+    """
+
+    listen: ListenAddress | None = ListenAddress("127.0.0.1", 8788)
+    token_file: Path | None = None
+    allowed_hosts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.listen is not None and not self.listen.is_loopback and self.token_file is None:
+            raise ValueError(
+                f"the admin address {self.listen} can be reached from other machines: "
+                "set `admin.token_file`, or listen on 127.0.0.1"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +345,8 @@ class Config:
     limits: Limits = DEFAULT_LIMITS
     audit: AuditConfig = AuditConfig()
     capture: CaptureConfig = CaptureConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
+    admin: AdminConfig = AdminConfig()
     clients: ClientsConfig = ClientsConfig()
     shutdown: ShutdownConfig = ShutdownConfig()
     schema: SchemaConfig = SchemaConfig()

@@ -117,6 +117,11 @@ class ProxyServer:
         """How many requests have come."""
         return sum(forwarder.requests for forwarder in self._forwarders)
 
+    @property
+    def sinks(self) -> Fanout:
+        """Those that learn of exchanges, and which of them have failed."""
+        return self._sinks
+
     async def start(self) -> list[Listener]:
         """Binds, starts the sinks, then accepts. Raises ServeError, with nothing left open."""
         try:

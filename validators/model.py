@@ -227,12 +227,15 @@ class Exchange:
     operation: str = ""
     model: str | None = None
     stream: bool = False
+    settings: dict[str, int | float | str] = field(default_factory=dict)
+    """What the request set, as checks/settings.py names it: numbers and protocol words."""
     request_bytes: int = 0
     # the answer
     status: int | None = None
     request_id: str | None = None
     response_id: str | None = None
     response_model: str | None = None
+    service_tier: str | None = None
     response_bytes: int = 0
     events: int = 0
     usage: dict[str, int] = field(default_factory=dict)

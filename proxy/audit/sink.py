@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from teeline.proxy.audit.anchor import Anchor
+from teeline.proxy.audit.anchor import Anchor, Tell
 from teeline.proxy.audit.bodies import BodyStore
 from teeline.proxy.audit.bodies import Keep as KeepBodies
 from teeline.proxy.audit.files import DiskFile, OpenFile, is_live, tail_of
@@ -52,9 +52,9 @@ class AuditSink:
 
     ``origin`` stands in each file's first line. ``max_bytes`` (all files together) and
     ``max_age_days`` bound what is kept. ``anchor`` is a file that gets the chain's heads, best on
-    another machine. ``capture`` says which exchanges' bodies go, by ``keep_bodies``, into files
-    beside the log. Closed files are packed where ``compress`` says so. ``clock`` gives Unix seconds.
-    ``queue_size`` exchanges may wait for the disk.
+    another machine; ``tell`` takes them, too. ``capture`` says which exchanges' bodies go, by
+    ``keep_bodies``, into files beside the log. Closed files are packed where ``compress`` says so.
+    ``clock`` gives Unix seconds. ``queue_size`` exchanges may wait for the disk.
     """
 
     name = "audit"
@@ -67,6 +67,7 @@ class AuditSink:
         max_bytes: int = MAX_BYTES,
         max_age_days: float = MAX_AGE_DAYS,
         anchor: Path | None = None,
+        tell: Tell | None = None,
         clock: Callable[[], float] = time.time,
         open_file: OpenFile = DiskFile,
         queue_size: int = _QUEUE,
@@ -88,7 +89,7 @@ class AuditSink:
             keep=Keep(max_bytes, max_age_days * 86400.0),
             clock=clock,
             open_file=open_file,
-            anchor=Anchor(anchor),
+            anchor=Anchor(anchor, tell),
             rotation=rotation,
             pack=self._hand_to_packing,
             bodies=BodyStore(directory, keep_bodies) if keep_bodies is not None else None,

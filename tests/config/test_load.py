@@ -270,3 +270,30 @@ def test_what_can_not_be_kept_is_one_line(file: Path, text: str, words: str) -> 
     upstream = "upstreams: [{name: a, url: 'https://relay.example/v1'}]\n"
     (problem,) = problems(file, upstream + text)
     assert words in problem
+
+
+@pytest.mark.parametrize("written", ["off", "false", "null", "'off'"])
+def test_the_admin_port_can_be_switched_off(written: str, tmp_path: Path) -> None:
+    file = tmp_path / "teeline.yaml"
+    file.write_text(f"upstreams: [{{url: https://x}}]\nadmin: {{listen: {written}}}\n")
+    assert load(str(file)).admin.listen is None
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8788", "192.0.2.1:8788", "box.example:1", "'[::]:1'"])
+def test_an_admin_port_that_others_reach_needs_a_token(listen: str, tmp_path: Path) -> None:
+    file = tmp_path / "teeline.yaml"
+    text = f"upstreams: [{{url: https://x}}]\nadmin:\n  listen: {listen}\n"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        load(str(file))
+    assert "can be reached from other machines: set `admin.token_file`" in str(error.value)
+    file.write_text(text + "  token_file: /run/token\n")
+    assert load(str(file)).admin.token_file == Path("/run/token")
+
+
+@pytest.mark.parametrize("host", ["https://box.example", "box.example:8788", "", "a b"])
+def test_an_allowed_host_is_a_bare_name(host: str, tmp_path: Path) -> None:
+    file = tmp_path / "teeline.yaml"
+    file.write_text(f"upstreams: [{{url: https://x}}]\nadmin: {{allowed_hosts: ['{host}']}}\n")
+    with pytest.raises(ConfigError, match="is no host name"):
+        load(str(file))
