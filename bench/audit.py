@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from bench.mock import Mock
 from bench.traffic import request, whole_answer
@@ -223,6 +223,25 @@ def _cpu(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
+class Collector(Mock):
+    """The OTLP collector, which can be cut off with all its connections."""
+
+    open: ClassVar[set[asyncio.Transport]] = set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.open.add(self._transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.open.discard(self._transport)
+
+    @classmethod
+    def cut_off(cls, server: asyncio.Server) -> None:
+        server.close()
+        for transport in list(cls.open):
+            transport.abort()
+
+
 class _FullDisk:
     """A disk that takes nothing while ``full``."""
 
@@ -255,7 +274,7 @@ def outage(count: int, say: Callable[[str], None]) -> Found:
 async def _outage(count: int, folder: Path, say: Callable[[str], None]) -> Found:
     loop = asyncio.get_running_loop()
     mock = await loop.create_server(Mock, "127.0.0.1", 0)
-    collector = await loop.create_server(Mock, "127.0.0.1", 0)
+    collector = await loop.create_server(Collector, "127.0.0.1", 0)
     port, otlp = (server.sockets[0].getsockname()[1] for server in (mock, collector))
     disk = _FullDisk()
     audit = AuditSink(folder, origin=_ORIGIN, open_file=disk.open)
@@ -270,7 +289,7 @@ async def _outage(count: int, folder: Path, say: Callable[[str], None]) -> Found
     found, phases = Found(), []
     for name in ("all up", "collector gone, disk full", "disk has room again"):
         if name != "all up":
-            collector.close()
+            Collector.cut_off(collector)
             disk.full = "full" in name
         say(name)
         phases.append(await _traffic(listener.port, count // 3))

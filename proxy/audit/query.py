@@ -28,7 +28,7 @@ _PROBE: Final = 5000
 _MESSAGES: Final = 200
 """Different messages whose walks are merged; more are compared row by row."""
 _STATUS_CLASS: Final = 100
-_ALWAYS: Final = 1 << 62
+_ANY_TIME: Final = (-(1 << 62), 1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +176,15 @@ class Plan:
         self._db = db
         self._conditions = list(_conditions(db, filters))
         self._times = (
-            0 if filters.since is None else round(filters.since * 1e6),
-            _ALWAYS if filters.until is None else round(filters.until * 1e6),
+            _ANY_TIME[0] if filters.since is None else round(filters.since * 1e6),
+            _ANY_TIME[1] if filters.until is None else round(filters.until * 1e6),
         )
 
     def where(self) -> tuple[str, list[Any]]:
         """All conditions as one expression over ``e``; for sums, where no order counts."""
         clauses, values = _all_of(self._conditions, "e")
+        if self._times == _ANY_TIME:
+            return " AND ".join(clauses) or "1", values
         return " AND ".join(["e.at >= ? AND e.at < ?", *clauses]), [*self._times, *values]
 
     def statements(self, *, newest: bool) -> list[tuple[str, list[Any]]]:
@@ -190,9 +192,8 @@ class Plan:
         driver = self._driver()
         order = "DESC" if newest else "ASC"
         if driver is None:
-            where, values = self.where()
-            source = _select("INDEXED BY exchange_at")
-            return [(f"{source} WHERE {where} ORDER BY e.at {order}, e.n {order}", values)]
+            source = f"{_select('INDEXED BY exchange_at')} WHERE e.at >= ? AND e.at < ?"
+            return [(f"{source} ORDER BY e.at {order}, e.n {order}", [*self._times])]
         return [self._driven(driver, value, order) for value in driver.values]
 
     def _driven(self, driver: Condition, value: Any, order: str) -> tuple[str, list[Any]]:

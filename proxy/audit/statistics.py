@@ -10,7 +10,8 @@ which asks questions of its own; the bands are the same.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from teeline.proxy.audit.index import SEVERITIES, VERDICTS
@@ -114,94 +115,125 @@ def band(share: float) -> str:
 def statistics(db: sqlite3.Connection, filters: Filters) -> Statistics:
     """Sums over the records that pass."""
     where, values = Plan(db, filters).where()
-    total = _tallies(db, "''", where, values)
     first, last = db.execute(
         f"SELECT min(e.at), max(e.at) FROM exchanges e WHERE {where}", values
     ).fetchone()
     lost = db.execute("SELECT coalesce(sum(count), 0) FROM losses").fetchone()[0]
-    hours = _tallies(db, f"e.at / {_HOUR}", where, values)
+    hours = sorted(_tallies(db, f"e.at / {_HOUR}", where, values))
+    total = [sum(column) for column in zip(*(counts for _, *counts in hours), strict=True)]
     return Statistics(
-        total[0] if total else Tally("", 0, 0, 0),
+        Tally("", *total) if total else Tally("", 0, 0, 0),
         int(lost),
         first,
         last,
-        _named(_tallies(db, _word("upstream"), where, values)),
-        _named(_tallies(db, _word("model"), where, values))[:_TOP],
-        [Tally(str(int(h.name) * 3600), *h[1:]) for h in sorted(hours, key=lambda h: int(h.name))],
-        _rules(db, where, values),
+        _named(db, "upstream", where, values),
+        _named(db, "model", where, values)[:_TOP],
+        [Tally(str(hour * 3600), *counts) for hour, *counts in hours],
+        _rules(db, where, values).get(None, [])[:_TOP],
     )
 
 
 def scores(db: sqlite3.Connection, filters: Filters) -> list[Score]:
     """The scoreboard, one entry a relay that the records which pass came from, by name."""
     where, values = Plan(db, filters).where()
-    relays = sorted(_tallies(db, _word("upstream"), where, values))
-    return [_score(db, relay, where, values) for relay in relays if relay.name]
+    words = _words(db)
+    about = _about(db, where, values)
+    failed = _failed(db, where, values)
+    rules = _rules(db, where, values, by="e.upstream", least=SEVERITIES["warn"])
+    found = []
+    for number, exchanges, fails, _ in _tallies(db, "e.upstream", where, values):
+        if name := words.get(number, ""):
+            families = _families(about.get(number, {}), failed.get(number, {}))
+            most = rules.get(number, [])[:_TOP]
+            found.append(Score(name, exchanges, exchanges - fails, families, most))
+    return sorted(found)
 
 
-def _score(db: sqlite3.Connection, relay: Tally, where: str, values: list[Any]) -> Score:
-    upstream = "e.upstream = (SELECT id FROM words WHERE word = ?)"
-    within, given = f"{upstream} AND {where}", [relay.name, *values]
-    about = _about(db, within, given)
-    failed = dict(_failed(db, within, given))
-    families = [
-        FamilyScore(family, exchanges, exchanges - failed.get(family, 0))
-        for family, (operations, stream) in _FAMILIES.items()
-        if (
-            exchanges := sum(
-                count
-                for (operation, streamed), count in about.items()
-                if (not operations or operation in operations) and stream in (None, streamed)
-            )
+def _families(
+    about: Mapping[tuple[str, bool], int], failed: Mapping[str, int]
+) -> list[FamilyScore]:
+    found = []
+    for family, (operations, stream) in _FAMILIES.items():
+        exchanges = sum(
+            count
+            for (operation, streamed), count in about.items()
+            if (not operations or operation in operations) and stream in (None, streamed)
         )
-    ]
-    # A rule may be broken where its family wasn't to be expected: nobody is below nothing.
-    families = [family._replace(clean=max(0, family.clean)) for family in families]
-    rules = _rules(db, f"{within} AND v.severity >= {SEVERITIES['warn']}", given)
-    clean = relay.exchanges - relay.failed
-    return Score(relay.name, relay.exchanges, clean, families, rules)
+        if exchanges:
+            # A rule may be broken where its family wasn't to be expected: none is below nothing.
+            clean = max(0, exchanges - failed.get(family, 0))
+            found.append(FamilyScore(family, exchanges, clean))
+    return found
 
 
-def _about(db: sqlite3.Connection, where: str, values: list[Any]) -> dict[tuple[str, bool], int]:
+def _about(
+    db: sqlite3.Connection, where: str, values: list[Any]
+) -> dict[int, dict[tuple[str, bool], int]]:
+    """By upstream: how many exchanges of which operation, streamed or not."""
+    words = _words(db)
     sql = (
-        f"SELECT {_word('operation')}, e.stream, count(*) FROM exchanges e"
-        f" WHERE {where} GROUP BY e.operation, e.stream"
+        "SELECT e.upstream, e.operation, e.stream, count(*) FROM exchanges e"
+        f" WHERE {where} GROUP BY 1, 2, 3"
     )
-    return {(op, bool(stream)): count for op, stream, count in db.execute(sql, values)}
+    found: defaultdict[int, dict[tuple[str, bool], int]] = defaultdict(dict)
+    for upstream, operation, stream, count in db.execute(sql, values):
+        found[upstream][words.get(operation, ""), bool(stream)] = count
+    return found
 
 
-def _failed(db: sqlite3.Connection, where: str, values: list[Any]) -> Iterator[tuple[str, int]]:
+def _failed(db: sqlite3.Connection, where: str, values: list[Any]) -> dict[int, dict[str, int]]:
+    """By upstream and family: exchanges with a fail."""
+    words = _words(db)
     sql = (
-        "SELECT (SELECT word FROM words WHERE id = v.family), count(DISTINCT v.exchange)"
-        " FROM exchanges e JOIN violations v ON v.exchange = e.n"
-        f" WHERE {where} AND v.severity = {SEVERITIES['fail']} GROUP BY v.family"
+        "SELECT e.upstream, v.family, count(DISTINCT v.exchange)"
+        " FROM violations v CROSS JOIN exchanges e ON e.n = v.exchange"
+        f" WHERE v.severity = {SEVERITIES['fail']} AND {where} GROUP BY 1, 2"
     )
-    yield from db.execute(sql, values)
+    found: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for upstream, family, count in db.execute(sql, values):
+        found[upstream][words.get(family, "")] = count
+    return found
 
 
-def _rules(db: sqlite3.Connection, where: str, values: list[Any]) -> list[RuleTally]:
+def _rules(
+    db: sqlite3.Connection, where: str, values: list[Any], by: str = "NULL", least: int = 0
+) -> dict[int | None, list[RuleTally]]:
+    """The rules that were broken, the worst first, by what ``by`` says."""
+    words = _words(db)
+    # Where every record passes, the violations alone know the answer.
+    alone = where == "1" and by == "NULL"
+    source = "violations v" + ("" if alone else " CROSS JOIN exchanges e ON e.n = v.exchange")
+    # An exchange reports each rule once: its violations are as many as the exchanges.
     sql = (
-        "SELECT (SELECT word FROM words WHERE id = v.rule), max(v.severity),"
-        " count(DISTINCT v.exchange), sum(v.count)"
-        " FROM exchanges e JOIN violations v ON v.exchange = e.n"
-        f" WHERE {where} GROUP BY v.rule"
+        f"SELECT {by}, v.rule, max(v.severity), count(*), sum(v.count) FROM {source}"
+        f" WHERE v.severity >= {least} AND {where} GROUP BY 1, 2"
     )
-    found = [RuleTally(*row) for row in db.execute(sql, values)]
-    return sorted(found, key=lambda rule: (-rule.severity, -rule.exchanges, rule.rule))[:_TOP]
+    found: defaultdict[int | None, list[RuleTally]] = defaultdict(list)
+    for group, rule, *counts in db.execute(sql, values):
+        found[group].append(RuleTally(words.get(rule, ""), *counts))
+    for rules in found.values():
+        rules.sort(key=lambda rule: (-rule.severity, -rule.exchanges, rule.rule))
+    return found
 
 
-def _tallies(db: sqlite3.Connection, by: str, where: str, values: list[Any]) -> list[Tally]:
+def _tallies(
+    db: sqlite3.Connection, by: str, where: str, values: list[Any]
+) -> list[tuple[int, int, int, int]]:
     sql = (
-        f"SELECT {by} AS name, count(*), sum(e.verdict = {_FAIL}), sum(e.verdict = {_WARN})"
+        f"SELECT {by}, count(*), sum(e.verdict = {_FAIL}), sum(e.verdict = {_WARN})"
         f" FROM exchanges e WHERE {where} GROUP BY 1"
     )
-    return [Tally(str(name or ""), *counts) for name, *counts in db.execute(sql, values)]
+    return db.execute(sql, values).fetchall()
 
 
-def _named(tallies: list[Tally]) -> list[Tally]:
-    """The largest first."""
-    return sorted(tallies, key=lambda tally: (-tally.exchanges, tally.name))
+def _named(db: sqlite3.Connection, column: str, where: str, values: list[Any]) -> list[Tally]:
+    """Sums by a column of words, the largest first."""
+    words = _words(db)
+    tallies = _tallies(db, f"e.{column}", where, values)
+    named = [Tally(words.get(number, ""), *counts) for number, *counts in tallies]
+    return sorted(named, key=lambda tally: (-tally.exchanges, tally.name))
 
 
-def _word(column: str) -> str:
-    return f"(SELECT word FROM words WHERE id = e.{column})"
+def _words(db: sqlite3.Connection) -> dict[int, str]:
+    """The words that group something; messages are longer, and group nothing here."""
+    return dict(db.execute("SELECT id, word FROM words WHERE length(word) <= 256"))
