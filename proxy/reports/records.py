@@ -183,24 +183,25 @@ def _timing(timing: Mapping[str, Any]) -> str:
 
 
 def _timeline(fields: Mapping[str, Any]) -> Iterator[Text]:
-    """What came when; the entries at which a rule was broken are marked."""
+    """What came when; the read that showed a violation is marked, and so is the violation."""
     entries = [e for e in _list(fields, "timeline") if isinstance(e, list) and len(e) == 4]
     start = _number(_object(fields, "timing").get("start"))
     if not entries or start is None:
         return
     broken = _broken_at(fields)
     yield Text("timeline", "dim")
-    for at, kind, index, size in entries:
+    for (at, kind, index, size), behind in zip(entries, [*entries[1:], None], strict=True):
         offset = _number(at)
         if offset is None or not isinstance(index, int):
             continue
-        names = broken.get(index, ()) if kind == "violation" or index else ()
-        offending = kind == "violation" or (kind == "read" and bool(names))
-        line = Text("  > " if offending else "    ", "bold red")
+        # What a read has shown is told right behind it.
+        shows = kind == "read" and behind is not None and behind[1] == "violation"
+        line = Text("  > " if shows or kind == "violation" else "    ", "bold red")
         line.append(f"+{offset - start:9.3f} s  {printable(str(kind), 20):<10}")
         line.append(f" event {index}" if index else "")
         line.append(f"  {_size(str(kind), size)}", "dim")
-        yield line.append("  " + ", ".join(names) if kind == "violation" else "", "red")
+        names = broken.get(index, ()) if kind == "violation" else ()
+        yield line.append("  " + ", ".join(names) if names else "", "red")
 
 
 def _size(kind: str, size: Any) -> str:
