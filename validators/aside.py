@@ -152,7 +152,9 @@ def filled(outlined: Mapping[str, Any]) -> Any:
 
 # -- what was found ------------------------------------------------------------------------------------
 
-_TEXTS: Final = ("response_id", "response_model", "error_type", "inspection", "events")
+_TEXTS: Final = (
+    *("response_id", "response_model", "service_tier", "error_type", "inspection", "events"),
+)
 """Facts of an exchange that are taken over as they are."""
 
 

@@ -29,6 +29,7 @@ from teeline.validators.checks.marks import note_headers, note_target
 from teeline.validators.checks.models import check_listed, note_listed
 from teeline.validators.checks.request import facts_of
 from teeline.validators.checks.requestrules import check_request
+from teeline.validators.checks.settings import settings_of
 from teeline.validators.checks.timing import Pace
 from teeline.validators.events import (
     Aside,
@@ -171,6 +172,7 @@ class Inspector:
         """Takes in what a request asks for."""
         facts = self._ctx.request = facts_of(document, self._ctx.operation)
         self.exchange.stream = facts.stream
+        self.exchange.settings = settings_of(facts.document)
         model = facts.document.get("model")
         self.exchange.model = model[:256] if isinstance(model, str) else None
 

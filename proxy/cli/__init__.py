@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "check": "Check recorded exchanges offline.",
     "audit": "Look at the audit log.",
     "rules": "Explain what can be wrong, rule by rule.",
+    "healthcheck": "Ask a running proxy whether it is well.",
 }
 
 

@@ -85,7 +85,10 @@ SKIPPED = ("timing.",)
 def test_every_case_and_example_gives_the_same_elsewhere(name: str) -> None:
     here, there = inspect(EXCHANGES[name]), inspect_aside(EXCHANGES[name])
     assert told(there) == told(here)
-    for fact in ("model", "stream", "events", "usage", "finish", "response_id", "inspection"):
+    for fact in (
+        *("model", "stream", "settings", "events", "usage", "finish"),
+        *("response_id", "service_tier", "inspection"),
+    ):
         assert getattr(there, fact) == getattr(here, fact), fact
     assert there.marks == here.marks
 
