@@ -83,8 +83,9 @@ class ProxyServer:
         self._config = config
         self._sinks = Fanout(sinks)
         rules = config.rules
+        inspectors = Inspectors()
         self._observers = Observers(
-            Inspectors(),
+            inspectors,
             Policy(
                 register(),
                 rules.select,
@@ -97,6 +98,7 @@ class ProxyServer:
             checker=checker,
             limits=config.limits,
             schema_timeout=config.schema.timeout,
+            listen=inspectors.responses,
         )
         self._forwarders: list[Forwarder] = []
         self._clients: list[Clients] = []

@@ -13,6 +13,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Coroutine, Sequence
+from itertools import groupby
 from typing import Any, Protocol
 
 from teeline.proxy.clock import Clock, Now
@@ -31,14 +32,15 @@ from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange
 from teeline.validators.operation import operation_of, path_of
 from teeline.validators.policy import Policy
+from teeline.validators.wsresponses import extension_of, is_inspected
 
 log = logging.getLogger("teeline.tee")
 
 UNINSPECTED = "none (validator-error)"
 """What ``Exchange.inspection`` says where an observer of ours failed."""
 
-UNREAD = "none (websocket)"
-"""What it says where bytes passed that no inspector reads."""
+UNREAD = "none ({})"
+"""What it says where bytes passed that no inspector reads: of a protocol, or in an extension of it."""
 
 _AT_ONCE = 256 * 1024
 """Bytes of a document that is looked at within the call that ends it."""
@@ -53,11 +55,21 @@ class SchemaChecker(Protocol):
     async def check(self, schema: Any, document: Any) -> SchemaResult: ...
 
 
-class ExchangeInspector(Protocol):
-    """What a tee asks of an inspector; ``validators.inspector.Inspector`` is the one in use."""
+class Inspection(Protocol):
+    """What a tee asks of any inspector: the end, and schema checks that are out by then."""
 
     @property
     def pending(self) -> int: ...
+
+    def end(self, ended: Ended, at: float) -> Sequence[Output]: ...
+
+    def schema_result(self, ticket: int, result: SchemaResult, at: float) -> Sequence[Output]: ...
+
+    def expire(self, at: float) -> Sequence[Output]: ...
+
+
+class ExchangeInspector(Inspection, Protocol):
+    """And of one exchange's; ``validators.inspector.Inspector`` is the one in use."""
 
     def request_head(self, head: RequestHead, at: float) -> Sequence[Output]: ...
 
@@ -69,11 +81,23 @@ class ExchangeInspector(Protocol):
 
     def response_body(self, data: bytes, at: float) -> Sequence[Output]: ...
 
-    def end(self, ended: Ended, at: float) -> Sequence[Output]: ...
 
-    def schema_result(self, ticket: int, result: SchemaResult, at: float) -> Sequence[Output]: ...
+class SocketInspector(Inspection, Protocol):
+    """And of a WebSocket's; ``validators.wsresponses.SocketResponses`` is the one in use.
 
-    def expire(self, at: float) -> Sequence[Output]: ...
+    It opens and closes exchanges of its own; the connection's is closed by the tee.
+    """
+
+    def client_bytes(self, data: bytes, at: float) -> Sequence[Output]: ...
+
+    def server_bytes(self, data: bytes, at: float) -> Sequence[Output]: ...
+
+    def client_left(self) -> None: ...
+
+
+Listen = Callable[
+    [Exchange, Callable[[], Exchange], RequestHead, ResponseHead, Limits], SocketInspector
+]
 
 
 class Observers:
@@ -81,6 +105,7 @@ class Observers:
     clock.
 
     ``schema_timeout``: seconds that the end of an exchange waits for schema checks at most.
+    ``listen`` makes the inspectors of WebSockets; without it their bytes are counted.
     """
 
     def __init__(
@@ -93,12 +118,14 @@ class Observers:
         checker: SchemaChecker | None = None,
         limits: Limits = DEFAULT_LIMITS,
         schema_timeout: float = 1.0,
+        listen: Listen | None = None,
     ) -> None:
         self.policy = policy
         self.sinks = sinks
         self.checker = checker
         self.schema_timeout = schema_timeout
         self._inspect = inspect
+        self._listen = listen
         self._clock = clock
         self._limits = limits
         self._tasks: set[asyncio.Task[None]] = set()
@@ -110,24 +137,33 @@ class Observers:
         ``fields`` are those of the request that may say so; others are of no interest.
         """
         now = self._clock.start()
-        trace_id, parent, sampled = trace_context(fields) if fields else _NO_TRACE
-        # One call of the kernel for all three ids.
-        random = os.urandom(34).hex()
-        exchange = Exchange(
-            id=exchange_id(now(), random),
-            upstream=upstream,
-            client=client,
-            trace_id=trace_id or random[20:52],
-            span_id=random[52:],
-            parent_span_id=parent,
-            parent_sampled=sampled,
-        )
+        exchange = new_exchange(now(), upstream, client, fields)
         try:
             inspector: ExchangeInspector | None = self._inspect(exchange, self._limits)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self.failed("inspector", error)
             inspector = None
         return Tee(self, exchange, inspector, now)
+
+    def listen(
+        self, exchange: Exchange, now: Now, head: RequestHead, answer: ResponseHead
+    ) -> SocketInspector | None:
+        """The inspector of a WebSocket whose handshake is over; None where its frames aren't read."""
+        if self._listen is None or not is_inspected(head.target) or extension_of(answer):
+            return None
+
+        def new() -> Exchange:
+            """An exchange on this connection, in the same trace and below it."""
+            part = new_exchange(now(), exchange.upstream, exchange.client)
+            part.trace_id, part.parent_span_id = exchange.trace_id, exchange.span_id
+            part.parent_sampled = exchange.parent_sampled
+            return part
+
+        try:
+            return self._listen(exchange, new, head, answer, self._limits)
+        except Exception as error:  # noqa: BLE001  observers can't break traffic
+            self.failed("inspector", error)
+            return None
 
     def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs the rest of an exchange's observation beside the traffic that goes on."""
@@ -173,6 +209,9 @@ class Tee:
         self.now = now
         self._observers = observers
         self._inspector = inspector
+        self._socket: SocketInspector | None = None
+        self._head: RequestHead | None = None
+        self._parts: dict[str, Exchange] = {}  # exchanges that are open on this connection
         self._checks: set[asyncio.Task[None]] = set()
         self._opened = False
         self._closed = False
@@ -190,6 +229,7 @@ class Tee:
         return self.exchange.response_bytes + (self.exchange.status is not None)
 
     def request_head(self, head: RequestHead, at: float) -> None:
+        self._head = head
         if self._inspector is not None:
             self._feed(self._inspector.request_head, head, at)
         if not self._opened:
@@ -233,17 +273,30 @@ class Tee:
         if outputs:
             self._emit(outputs)
 
-    def switched(self, status: int, at: float) -> None:
-        """The connection speaks another protocol from here on, which nobody inspects."""
-        self.exchange.status = status
-        self.exchange.timing.first_byte = at
-        self.exchange.inspection = UNREAD
+    def switched(self, answer: ResponseHead, at: float) -> None:
+        """The connection is a WebSocket from here on."""
+        exchange, head, watched = self.exchange, self._head, self._inspector is not None
+        exchange.status = answer.status
+        exchange.timing.first_byte = at
         self._inspector = None
+        if head is not None and watched:
+            self._socket = self._observers.listen(exchange, self.now, head, answer)
+        if self._socket is None:
+            exchange.inspection = UNREAD.format(extension_of(answer) or "websocket")
 
-    def tunnelled(self, sent: int, received: int) -> None:
-        """So many bytes passed unread, from the client and to it."""
-        self.exchange.request_bytes += sent
-        self.exchange.response_bytes += received
+    def tunnelled(self, sent: bytes, received: bytes) -> None:
+        """Bytes that passed, from the client and to it."""
+        self.exchange.request_bytes += len(sent)
+        self.exchange.response_bytes += len(received)
+        if sent and self._socket is not None:
+            self._feed(self._socket.client_bytes, sent, self.now())
+        if received and self._socket is not None:
+            self._feed(self._socket.server_bytes, received, self.now())
+
+    def client_left(self) -> None:
+        """The client ends the connection: it won't read what is still to come."""
+        if self._socket is not None:
+            self._socket.client_left()
 
     def end(self, ended: Ended) -> None:
         """Ends the exchange: its last checks and ``Closed``.
@@ -261,10 +314,14 @@ class Tee:
         else:
             self._finish(ended)
 
+    @property
+    def _inspection(self) -> Inspection | None:
+        return self._inspector if self._socket is None else self._socket
+
     def _finish(self, ended: Ended) -> None:
-        if self._inspector is not None:
-            self._feed(self._inspector.end, ended, self.now())
-        if self._inspector is not None and self._inspector.pending:
+        if (inspection := self._inspection) is not None:
+            self._feed(inspection.end, ended, self.now())
+        if (inspection := self._inspection) is not None and inspection.pending:
             self._observers.run(self._await_checks(ended))
         elif not self._closed:
             self._close_uninspected(ended)
@@ -274,8 +331,8 @@ class Tee:
             await asyncio.wait(set(self._checks), timeout=self._observers.schema_timeout)
         for check in self._checks:
             check.cancel()
-        if self._inspector is not None and self._inspector.pending:
-            self._feed(self._inspector.expire, self.now())
+        if (inspection := self._inspection) is not None and inspection.pending:
+            self._feed(inspection.expire, self.now())
         if not self._closed:
             self._close_uninspected(ended)
 
@@ -293,16 +350,36 @@ class Tee:
             if isinstance(output, SchemaCheck):
                 self._start_check(output)
         try:
-            outputs = self._observers.policy.apply(outputs)
+            outputs = self._judged(outputs)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self._fail("policy", error)
             return
         for output in outputs:
-            if isinstance(output, Opened):
-                self._opened = True
-            elif isinstance(output, Closed):
-                self._closed = True
+            self._note(output)
         self._observers.sinks.emit(outputs)
+
+    def _judged(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        """The outputs as the policy has them, which takes those of one exchange at a time."""
+        policy = self._observers.policy
+        if self._socket is None:
+            return policy.apply(outputs)
+        groups = groupby(outputs, lambda output: output.exchange.id)
+        return [seen for _, group in groups for seen in policy.apply(list(group))]
+
+    def _note(self, output: Output) -> None:
+        """Keeps who is open: this exchange, and those on its connection."""
+        if not isinstance(output, Opened | Closed):
+            return
+        exchange, opened = output.exchange, isinstance(output, Opened)
+        if exchange is not self.exchange:
+            if opened:
+                self._parts[exchange.id] = exchange
+            else:
+                self._parts.pop(exchange.id, None)
+        elif opened:
+            self._opened = True
+        else:
+            self._closed = True
 
     def _start_check(self, check: SchemaCheck) -> None:
         task = self._observers.run(self._check(check))
@@ -317,14 +394,19 @@ class Tee:
                 result = await checker.check(check.schema, check.document)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self._observers.failed("schema checker", error)
-        if self._inspector is not None and not self._closed:
-            self._feed(self._inspector.schema_result, check.ticket, result, self.now())
+        if (inspection := self._inspection) is not None and not self._closed:
+            self._feed(inspection.schema_result, check.ticket, result, self.now())
 
     def _fail(self, what: str, error: Exception) -> None:
         """Gives up on inspecting this exchange; what was found before stands."""
         self._observers.failed(what, error)
-        self._inspector = None
+        self._inspector = self._socket = None
         self.exchange.inspection = UNINSPECTED
+        for part in self._parts.values():
+            part.inspection = UNINSPECTED
+            part.timing.end = self.now()
+            self._observers.sinks.emit((Closed(part),))
+        self._parts = {}
 
     def _open_uninspected(self, head: RequestHead, at: float) -> None:
         exchange = self.exchange
@@ -338,8 +420,27 @@ class Tee:
     def _close_uninspected(self, ended: Ended) -> None:
         self.exchange.ended = ended
         self.exchange.timing.end = self.now()
-        self._closed = True
-        self._observers.sinks.emit((Closed(self.exchange),))
+        if self._socket is not None:
+            self._emit((Closed(self.exchange),))  # of the connection something may have been found
+        if not self._closed:
+            self._closed = True
+            self._observers.sinks.emit((Closed(self.exchange),))
+
+
+def new_exchange(at: float, upstream: str, client: str, fields: Fields = ()) -> Exchange:
+    """An exchange with ids of its own, in the trace that header fields say it belongs to."""
+    trace_id, parent, sampled = trace_context(fields) if fields else _NO_TRACE
+    # One call of the kernel for all three ids.
+    random = os.urandom(34).hex()
+    return Exchange(
+        id=exchange_id(at, random),
+        upstream=upstream,
+        client=client,
+        trace_id=trace_id or random[20:52],
+        span_id=random[52:],
+        parent_span_id=parent,
+        parent_sampled=sampled,
+    )
 
 
 def exchange_id(at: float, random: str) -> str:
