@@ -404,9 +404,6 @@ class Tee:
         self.exchange.inspection = UNINSPECTED
         for part in self._parts.values():
             part.inspection = UNINSPECTED
-            part.timing.end = self.now()
-            self._observers.sinks.emit((Closed(part),))
-        self._parts = {}
 
     def _open_uninspected(self, head: RequestHead, at: float) -> None:
         exchange = self.exchange
@@ -418,6 +415,9 @@ class Tee:
         self._observers.sinks.emit((Opened(exchange),))
 
     def _close_uninspected(self, ended: Ended) -> None:
+        for part in self._parts.values():  # those that a failed inspector has left
+            part.ended, part.timing.end = part.ended or ended, self.now()
+            self._observers.sinks.emit((Closed(part),))
         self.exchange.ended = ended
         self.exchange.timing.end = self.now()
         if self._socket is not None:
