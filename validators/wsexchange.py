@@ -30,6 +30,9 @@ from teeline.validators.wire.json import Document, JsonFaultKind
 _ANSWERED = 200
 """The status that an answer in events counts as; an error event may name another."""
 
+_ERRORS = ("respstream.error-nested", "respstream.error-flat", "respstream.error-malformed")
+"""What any error event is reported as: it is the last event of its response."""
+
 
 def report_frame(ctx: Context, document: Document, byte: int) -> bool:
     """Reports what is wrong with a frame as JSON; whether a client's parser takes it."""
@@ -126,7 +129,7 @@ class SocketResponse:
             self._stream.unreadable()
         self._timeline.read(at, exchange.events, len(data))
         outputs = self._drain()
-        self.failed = exchange.error_type is not None
+        self.failed = report.has(*_ERRORS)
         if self._stream.ended or self.failed:
             outputs += self.end(Ended.COMPLETE, at)
         return outputs
@@ -151,7 +154,7 @@ class SocketResponse:
             note_object(exchange, value)
         self._stream.event(value, "")
         check_identity(self._ctx, value)
-        if isinstance(value, dict) and exchange.error_type is not None:
+        if isinstance(value, dict) and value.get("type") == "error":
             self._note_status(value)
 
     def _note_status(self, value: Mapping[str, Any]) -> None:

@@ -120,6 +120,15 @@ def test_an_error_frame_ends_its_response_and_has_its_status() -> None:
     assert (socket.made[0].status, socket.made[0].error_type) == (429, "tokens")
 
 
+def test_a_status_that_says_failed_too_early_ends_no_response() -> None:
+    socket = Socket()
+    socket.client(asked())
+    early = {**CLEAN[1], "response": {**CLEAN[1]["response"], "status": "failed"}}
+    socket.server(*map(told, [CLEAN[0], early, *CLEAN[2:]]))
+    assert socket.made[0].events == len(CLEAN)
+    assert ("response 1", "respstream.status-contradicts-event") in socket.found
+
+
 @pytest.mark.parametrize("closing", [True, False], ids=["close frame", "end of the connection"])
 def test_a_client_that_leaves_takes_the_rules_about_the_end_away(closing: bool) -> None:
     socket = Socket()
