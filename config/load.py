@@ -18,6 +18,7 @@ from teeline.config.model import (
     FROM_ENVIRONMENT,
     AdminConfig,
     AuditConfig,
+    CaptureConfig,
     ClientsConfig,
     Config,
     ListenAddress,
@@ -223,6 +224,22 @@ def _limit(tree: Tree) -> float | None:
     return seconds
 
 
+def _above_0(tree: Tree) -> float:
+    if (number := _seconds(tree)) == 0:
+        raise ValueError("is not a number above 0")
+    return number
+
+
+def _optional_path(tree: Tree) -> Path | None:
+    return None if tree.value is None else _path(tree)
+
+
+def _names(tree: Tree) -> tuple[str, ...]:
+    if not isinstance(tree.value, list):
+        raise ValueError(f"is {_kind(tree.value)}, not a list")
+    return tuple(_text(item) for item in tree.value)
+
+
 def _pattern(tree: Tree) -> str:
     """A rule's id or family, as the register knows it."""
     text = _text(tree)
@@ -320,7 +337,33 @@ _ROOT = {
         # A limit whose default has a fraction is a time.
         {f.name: _seconds if isinstance(f.default, float) else _count for f in fields(Limits)},
     ),
-    "audit": _Section(AuditConfig, {"enabled": _flag, "dir": _path, "otlp": _flag}),
+    "audit": _Section(
+        AuditConfig,
+        {
+            "enabled": _flag,
+            "dir": _path,
+            "keep_days": _above_0,
+            "keep_bytes": _count,
+            "file_bytes": _count,
+            "file_hours": _above_0,
+            "compress": _flag,
+            "anchor": _optional_path,
+            "fingerprint_secret_file": _optional_path,
+            "otlp": _flag,
+        },
+    ),
+    "capture": _Section(
+        CaptureConfig,
+        {
+            "when": _text,
+            "rules": _patterns,
+            "upstreams": _names,
+            "max_bytes": _count,
+            "memory": _count,
+            "keep_days": _above_0,
+            "keep_bytes": _count,
+        },
+    ),
     "telemetry": _Section(TelemetryConfig, {"span_events": _flag, "info_records": _flag}),
     "admin": _Section(
         AdminConfig, {"listen": _address_or_off, "token_file": _path, "allowed_hosts": _hosts}

@@ -216,11 +216,60 @@ class RulesConfig:
 
 @dataclass(frozen=True, slots=True)
 class AuditConfig:
-    """The audit log: whether it is written, to which folder, and whether records go out by OTLP."""
+    """The audit log: whether it is written, to which folder, and how much of it is kept.
+
+    ``keep_bytes`` (all files together) and ``keep_days`` bound what is kept. A file is closed at
+    ``file_bytes`` or after ``file_hours`` and, with ``compress``, packed. ``anchor`` is a file that
+    gets the heads of the chains. ``fingerprint_secret_file``: None is a file in ``dir``.
+    ``otlp``: records go out as log records, too.
+    """
 
     enabled: bool = True
     dir: Path = Path("teeline-data")
+    keep_days: float = 7.0
+    keep_bytes: int = 1024**3
+    file_bytes: int = 64 * 1024 * 1024
+    file_hours: float = 24.0
+    compress: bool = True
+    anchor: Path | None = None
+    fingerprint_secret_file: Path | None = None
     otlp: bool = False
+
+    @property
+    def secret_file(self) -> Path:
+        """Where the secret of key fingerprints is."""
+        return self.fingerprint_secret_file or self.dir / "fingerprint-secret"
+
+
+CAPTURE_WHEN = ("never", "fail", "warn", "always")
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureConfig:
+    """Bodies beside the audit log. Off unless ``when`` or ``rules`` say otherwise.
+
+    ``when`` an exchange has this verdict (``warn``: or a worse one), or ``always``; beside that
+    whenever it breaks one of ``rules`` (ids or families). ``upstreams`` alone; empty: all.
+    ``max_bytes`` of each body are kept, ``memory`` bytes held for exchanges that aren't over.
+    ``keep_bytes`` and ``keep_days`` bound the bodies on the disk.
+    """
+
+    when: str = "never"
+    rules: tuple[str, ...] = ()
+    upstreams: tuple[str, ...] = ()
+    max_bytes: int = 1024 * 1024
+    memory: int = 64 * 1024 * 1024
+    keep_days: float = 7.0
+    keep_bytes: int = 1024**3
+
+    def __post_init__(self) -> None:
+        if self.when not in CAPTURE_WHEN:
+            raise ValueError(f"`when` is one of {', '.join(CAPTURE_WHEN)}")
+
+    @property
+    def enabled(self) -> bool:
+        """Whether any exchange may be kept."""
+        return self.when != "never" or bool(self.rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +344,7 @@ class Config:
     rules: RulesConfig = RulesConfig()
     limits: Limits = DEFAULT_LIMITS
     audit: AuditConfig = AuditConfig()
+    capture: CaptureConfig = CaptureConfig()
     telemetry: TelemetryConfig = TelemetryConfig()
     admin: AdminConfig = AdminConfig()
     clients: ClientsConfig = ClientsConfig()
@@ -307,6 +357,8 @@ class Config:
         names = [upstream.name for upstream in self.upstreams]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"two upstreams are named {twice}")
+        if strange := next((n for n in self.capture.upstreams if n not in names), None):
+            raise ValueError(f"`capture.upstreams` names {strange}, which is no upstream")
         for address, upstreams in self.by_address():
             _check_prefixes(address, upstreams)
 

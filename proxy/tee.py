@@ -16,7 +16,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from itertools import groupby
 from typing import Any, Protocol
 
+from teeline.proxy.capture import Capture, Recording
 from teeline.proxy.clock import Clock, Now
+from teeline.proxy.fingerprint import Fingerprint
 from teeline.proxy.head import Fields
 from teeline.proxy.sinks import Fanout
 from teeline.validators.events import (
@@ -106,6 +108,8 @@ class Observers:
 
     ``schema_timeout``: seconds that the end of an exchange waits for schema checks at most.
     ``listen`` makes the inspectors of WebSockets; without it their bytes are counted.
+    ``capture`` says of which exchanges bytes are kept, ``fingerprint`` tells clients apart; both are
+    the audit log's.
     """
 
     def __init__(
@@ -119,6 +123,8 @@ class Observers:
         limits: Limits = DEFAULT_LIMITS,
         schema_timeout: float = 1.0,
         listen: Listen | None = None,
+        capture: Capture | None = None,
+        fingerprint: Fingerprint | None = None,
     ) -> None:
         self.policy = policy
         self.sinks = sinks
@@ -128,6 +134,8 @@ class Observers:
         self._listen = listen
         self._clock = clock
         self._limits = limits
+        self._capture = capture
+        self.fingerprint = fingerprint
         self._tasks: set[asyncio.Task[None]] = set()
         self._logged: set[str] = set()
 
@@ -143,7 +151,9 @@ class Observers:
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self.failed("inspector", error)
             inspector = None
-        return Tee(self, exchange, inspector, now)
+        recording = self._capture.open(upstream) if self._capture is not None else None
+        exchange.recording = recording
+        return Tee(self, exchange, inspector, now, recording)
 
     def listen(
         self, exchange: Exchange, now: Now, head: RequestHead, answer: ResponseHead
@@ -156,7 +166,7 @@ class Observers:
             """An exchange on this connection, in the same trace and below it."""
             part = new_exchange(now(), exchange.upstream, exchange.client)
             part.trace_id, part.parent_span_id = exchange.trace_id, exchange.span_id
-            part.parent_sampled = exchange.parent_sampled
+            part.parent_sampled, part.client_key = exchange.parent_sampled, exchange.client_key
             return part
 
         try:
@@ -204,6 +214,7 @@ class Tee:
         exchange: Exchange,
         inspector: ExchangeInspector | None,
         now: Now,
+        recording: Recording | None = None,
     ) -> None:
         self.exchange = exchange
         self.now = now
@@ -212,6 +223,7 @@ class Tee:
         self._socket: SocketInspector | None = None
         self._head: RequestHead | None = None
         self._parts: dict[str, Exchange] = {}  # exchanges that are open on this connection
+        self._recording = recording
         self._checks: set[asyncio.Task[None]] = set()
         self._opened = False
         self._closed = False
@@ -230,6 +242,11 @@ class Tee:
 
     def request_head(self, head: RequestHead, at: float) -> None:
         self._head = head
+        fingerprint = self._observers.fingerprint
+        if fingerprint is not None:
+            self.exchange.client_key = fingerprint.of(head.headers)
+        if self._recording is not None:
+            self._keep(self._recording.request_head, head)
         if self._inspector is not None:
             self._feed(self._inspector.request_head, head, at)
         if not self._opened:
@@ -238,6 +255,8 @@ class Tee:
     # A call for each piece: no arguments are packed, no step is looked up.
 
     def request_body(self, data: bytes, at: float) -> None:
+        if self._recording is not None:
+            self._keep(self._recording.request_body, data)
         inspector = self._inspector
         if inspector is None:
             self.exchange.request_bytes += len(data)
@@ -255,12 +274,16 @@ class Tee:
             self._feed(self._inspector.request_end, at)
 
     def response_head(self, head: ResponseHead, at: float) -> None:
+        if self._recording is not None:
+            self._keep(self._recording.response_head, head)
         if self._inspector is not None:
             self._feed(self._inspector.response_head, head, at)
         if self._inspector is None:
             self.exchange.status = head.status
 
     def response_body(self, data: bytes, at: float) -> None:
+        if self._recording is not None:
+            self._keep(self._recording.response_body, data)
         inspector = self._inspector
         if inspector is None:
             self.exchange.response_bytes += len(data)
@@ -335,6 +358,13 @@ class Tee:
             self._feed(inspection.expire, self.now())
         if not self._closed:
             self._close_uninspected(ended)
+
+    def _keep(self, step: Callable[[Any], None], what: Any) -> None:
+        try:
+            step(what)
+        except Exception as error:  # noqa: BLE001  observers can't break traffic
+            self._observers.failed("capture", error)
+            self._recording = None
 
     def _feed(self, step: Callable[..., Sequence[Output]], *what: Any) -> None:
         try:

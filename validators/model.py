@@ -215,6 +215,8 @@ class Exchange:
     id: str = ""
     upstream: str = ""
     client: str = ""
+    client_key: str = ""
+    """A fingerprint of the request's key, where the caller makes one; never the key."""
     trace_id: str = ""
     span_id: str = ""
     parent_span_id: str = ""
@@ -251,6 +253,8 @@ class Exchange:
     ended: Ended | None = None
     inspection: str = "full"
     violations: list[Violation] = field(default_factory=list)
+    recording: object | None = None
+    """What the caller keeps of the bytes, where it does; no check looks at it."""
 
     def worst(self, side: Side) -> Severity | None:
         """The worst severity among the breaches of one side; None where there are none."""

@@ -20,8 +20,7 @@ from teeline.config.load import ConfigError, Setting, load
 from teeline.config.model import Config, ListenAddress, UpstreamConfig
 from teeline.proxy.accept import raise_descriptor_limit
 from teeline.proxy.admin import AdminError, AdminServer
-from teeline.proxy.audit.record import Origin, ruleset_id
-from teeline.proxy.audit.sink import AuditSink
+from teeline.proxy.audit.configured import AuditError, Auditing, auditing, kept_bodies
 from teeline.proxy.cli import CANT_RUN, USAGE
 from teeline.proxy.console import ConsoleSink
 from teeline.proxy.reports.model import tool_version
@@ -33,7 +32,6 @@ from teeline.proxy.telemetry.metrics import MetricsSink
 from teeline.proxy.telemetry.sink import Choices, TelemetrySink
 from teeline.proxy.text import printable
 from teeline.proxy.upstream import Unowned, Upstream, UpstreamError
-from teeline.validators.rules import register
 
 log = logging.getLogger("teeline")
 
@@ -90,7 +88,7 @@ def command(
     except SinkError as error:
         _say(f"teeline serve: {error}")
         ctx.exit(USAGE)
-    except (ServeError, AdminError) as error:
+    except (ServeError, AdminError, AuditError) as error:
         _say(f"teeline serve: {error}")
         ctx.exit(CANT_RUN)
 
@@ -120,17 +118,19 @@ class Parts(NamedTuple):
 
     console: ConsoleSink
     metrics: MetricsSink
-    audit: AuditSink | None
+    audit: Auditing | None
     telemetry: TelemetrySink | None
     """Behind the audit log: the last head of its chain goes out, too."""
 
     @property
     def all(self) -> list[Sink]:
-        return [sink for sink in self if sink is not None]
+        audit = None if self.audit is None else self.audit.sink
+        sinks = (self.console, self.metrics, audit, self.telemetry)
+        return [sink for sink in sinks if sink is not None]
 
 
 def _parts(config: Config, environ: Mapping[str, str]) -> Parts:
-    """Raises SinkError where an OTEL_* variable can't work."""
+    """Raises SinkError where an OTEL_* variable can't work, and AuditError."""
     servers = {
         upstream.name: (upstream.url.host, upstream.url.port) for upstream in config.upstreams
     }
@@ -143,12 +143,8 @@ def _parts(config: Config, environ: Mapping[str, str]) -> Parts:
         choices=Choices(told.span_events, told.info_records, config.audit.otlp),
         meter=metrics.meter,
     )
-    audit = None
-    if config.audit.enabled:
-        chosen = tuple(f"{upstream.name}={upstream.profile}" for upstream in config.upstreams)
-        origin = Origin(tool_version(), ruleset_id(register()), chosen)
-        tell = None if telemetry is None else telemetry.witnessed
-        audit = AuditSink(config.audit.dir, origin=origin, tell=tell)
+    tell = None if telemetry is None else telemetry.witnessed
+    audit = auditing(config, tell)
     return Parts(ConsoleSink(sys.stdout), metrics, audit, telemetry)
 
 
@@ -157,9 +153,21 @@ async def _serve(config: Config, parts: Parts, say: Say) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_stray)
     checker = SchemaPool(timeout=config.schema.timeout)
-    server = ProxyServer(config, parts.all, checker)
+    audit = parts.audit
+    server = ProxyServer(
+        config,
+        parts.all,
+        checker,
+        capture=audit and audit.capture,
+        fingerprint=audit and audit.fingerprint,
+    )
     running = Running(
-        config, server, parts.metrics, parts.telemetry, parts.audit, version=tool_version()
+        config,
+        server,
+        parts.metrics,
+        parts.telemetry,
+        audit and audit.sink,
+        version=tool_version(),
     )
     admin = AdminServer(config.admin, parts.metrics.meter, running.unready, running.status)
     signals: asyncio.Queue[None] = asyncio.Queue()
@@ -214,6 +222,8 @@ def banner(
             yield f"OPENAI_BASE_URL={route.base_url} -> {route.target}"
     audit = printable(str(config.audit.dir), 1000) if config.audit.enabled else "off"
     yield f"audit log: {audit}"
+    if config.audit.enabled and config.capture.enabled:
+        yield f"capture: bodies of exchanges are kept in {audit}/bodies ({kept_bodies(config.capture)})"
     exports = any(isinstance(sink, TelemetrySink) for sink in sinks)
     yield f"OTLP: {'on' if exports else 'off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)'}"
     yield f"admin: {'off' if admin is None else f'http://{admin}'}"

@@ -20,7 +20,12 @@ from click.testing import CliRunner, Result
 from teeline.config.load import Setting, load
 from teeline.config.model import UpstreamConfig, UpstreamURL
 from teeline.proxy.cli import main
-from teeline.proxy.cli.serve import banner, say_if_quiet, say_if_unreachable, warm_up
+from teeline.proxy.cli.serve import (
+    banner,
+    say_if_quiet,
+    say_if_unreachable,
+    warm_up,
+)
 from teeline.proxy.schemapool import SchemaPool, SchemaPoolError
 from teeline.proxy.server import ProxyServer
 from tests.proxy.raw import Wire, answering, client, proxy, raw_upstream, run
@@ -144,6 +149,29 @@ def test_the_banner_says_where_to_point_clients_and_where_findings_go() -> None:
         ]
 
     run(test())
+
+
+def test_the_banner_says_of_what_bodies_are_kept() -> None:
+    config = load(
+        flags=[
+            Setting(("upstreams",), [{"url": "https://x"}], "--upstream"),
+            Setting(("capture", "when"), "fail", "test"),
+            Setting(("capture", "rules"), ["chat"], "test"),
+        ]
+    )
+    assert list(banner((), (), config))[1] == (
+        "capture: bodies of exchanges are kept in teeline-data/bodies (when: fail; rules: chat)"
+    )
+
+
+def test_a_secret_that_others_can_read_stops_the_start(tmp_path: Path) -> None:
+    secret = tmp_path / "fingerprint-secret"
+    secret.write_bytes(b"s" * 40)
+    secret.chmod(0o644)
+    result = invoke(
+        "--upstream", "http://h", "--listen", "127.0.0.1:0", "--audit-dir", str(tmp_path)
+    )
+    assert (result.exit_code, "chmod 600" in result.stderr) == (3, True)
 
 
 def test_no_traffic_is_said_once_and_only_where_there_was_none() -> None:
