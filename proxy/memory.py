@@ -7,11 +7,14 @@ and what follows from it (validators/checks).
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
+from teeline.validators.events import RequestHead, ResponseHead
 from teeline.validators.history import History
 from teeline.validators.inspector import Inspector
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange
+from teeline.validators.wsresponses import SocketResponses
 
 
 class Inspectors:
@@ -27,3 +30,15 @@ class Inspectors:
 
     def __call__(self, exchange: Exchange, limits: Limits) -> Inspector:
         return Inspector(exchange, limits, self._histories[exchange.upstream], aside=self._aside)
+
+    def responses(
+        self,
+        connection: Exchange,
+        new: Callable[[], Exchange],
+        head: RequestHead,
+        answer: ResponseHead,
+        limits: Limits,
+    ) -> SocketResponses:
+        """The inspector of a WebSocket that carries responses."""
+        history = self._histories[connection.upstream]
+        return SocketResponses(connection, new, head, answer, limits, history)

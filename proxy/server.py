@@ -91,8 +91,9 @@ class ProxyServer:
         self._aside = aside
         self._sinks = Fanout(sinks)
         rules = config.rules
+        inspectors = Inspectors(aside=aside is not None)
         self._observers = Observers(
-            Inspectors(aside=aside is not None),
+            inspectors,
             Policy(
                 register(),
                 rules.select,
@@ -106,6 +107,7 @@ class ProxyServer:
             aside=aside,
             limits=config.limits,
             schema_timeout=config.schema.timeout,
+            listen=inspectors.responses,
             capture=capture,
             fingerprint=fingerprint,
         )

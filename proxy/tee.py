@@ -13,6 +13,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Coroutine, Sequence
+from itertools import groupby
 from typing import Any, Protocol
 
 from teeline.proxy.capture import Capture, Recording
@@ -36,14 +37,15 @@ from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange
 from teeline.validators.operation import operation_of, path_of
 from teeline.validators.policy import Policy
+from teeline.validators.wsresponses import extension_of, is_inspected
 
 log = logging.getLogger("teeline.tee")
 
 UNINSPECTED = "none (validator-error)"
 """What ``Exchange.inspection`` says where an observer of ours failed."""
 
-UNREAD = "none (websocket)"
-"""What it says where bytes passed that no inspector reads."""
+UNREAD = "none ({})"
+"""What it says where bytes passed that no inspector reads: of a protocol, or in an extension of it."""
 
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 _NO_TRACE = ("", "", True)
@@ -66,11 +68,21 @@ class AsideInspector(Protocol):
     async def inspect(self, task: Task) -> Report: ...
 
 
-class ExchangeInspector(Protocol):
-    """What a tee asks of an inspector; ``validators.inspector.Inspector`` is the one in use."""
+class Inspection(Protocol):
+    """What a tee asks of any inspector: the end, and schema checks that are out by then."""
 
     @property
     def pending(self) -> int: ...
+
+    def end(self, ended: Ended, at: float) -> Sequence[Output]: ...
+
+    def schema_result(self, ticket: int, result: SchemaResult, at: float) -> Sequence[Output]: ...
+
+    def expire(self, at: float) -> Sequence[Output]: ...
+
+
+class ExchangeInspector(Inspection, Protocol):
+    """And of one exchange's; ``validators.inspector.Inspector`` is the one in use."""
 
     def request_head(self, head: RequestHead, at: float) -> Sequence[Output]: ...
 
@@ -82,13 +94,25 @@ class ExchangeInspector(Protocol):
 
     def response_body(self, data: bytes, at: float) -> Sequence[Output]: ...
 
-    def end(self, ended: Ended, at: float) -> Sequence[Output]: ...
-
-    def schema_result(self, ticket: int, result: SchemaResult, at: float) -> Sequence[Output]: ...
-
     def inspected(self, report: Report, at: float) -> Sequence[Output]: ...
 
-    def expire(self, at: float) -> Sequence[Output]: ...
+
+class SocketInspector(Inspection, Protocol):
+    """And of a WebSocket's; ``validators.wsresponses.SocketResponses`` is the one in use.
+
+    It opens and closes exchanges of its own; the connection's is closed by the tee.
+    """
+
+    def client_bytes(self, data: bytes, at: float) -> Sequence[Output]: ...
+
+    def server_bytes(self, data: bytes, at: float) -> Sequence[Output]: ...
+
+    def client_left(self) -> None: ...
+
+
+Listen = Callable[
+    [Exchange, Callable[[], Exchange], RequestHead, ResponseHead, Limits], SocketInspector
+]
 
 
 class Observers:
@@ -96,6 +120,7 @@ class Observers:
     clock.
 
     ``schema_timeout``: seconds that the end of an exchange waits for schema checks at most.
+    ``listen`` makes the inspectors of WebSockets; without it their bytes are counted.
     ``capture`` says of which exchanges bytes are kept, ``fingerprint`` tells clients apart; both are
     the audit log's.
     """
@@ -111,6 +136,7 @@ class Observers:
         aside: AsideInspector | None = None,
         limits: Limits = DEFAULT_LIMITS,
         schema_timeout: float = 1.0,
+        listen: Listen | None = None,
         capture: Capture | None = None,
         fingerprint: Fingerprint | None = None,
     ) -> None:
@@ -120,6 +146,7 @@ class Observers:
         self.aside = aside
         self.schema_timeout = schema_timeout
         self._inspect = inspect
+        self._listen = listen
         self._clock = clock
         self._limits = limits
         self._capture = capture
@@ -133,18 +160,7 @@ class Observers:
         ``fields`` are those of the request that may say so; others are of no interest.
         """
         now = self._clock.start()
-        trace_id, parent, sampled = trace_context(fields) if fields else _NO_TRACE
-        # One call of the kernel for all three ids.
-        random = os.urandom(34).hex()
-        exchange = Exchange(
-            id=exchange_id(now(), random),
-            upstream=upstream,
-            client=client,
-            trace_id=trace_id or random[20:52],
-            span_id=random[52:],
-            parent_span_id=parent,
-            parent_sampled=sampled,
-        )
+        exchange = new_exchange(now(), upstream, client, fields)
         try:
             inspector: ExchangeInspector | None = self._inspect(exchange, self._limits)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
@@ -153,6 +169,26 @@ class Observers:
         recording = self._capture.open(upstream) if self._capture is not None else None
         exchange.recording = recording
         return Tee(self, exchange, inspector, now, recording)
+
+    def listen(
+        self, exchange: Exchange, now: Now, head: RequestHead, answer: ResponseHead
+    ) -> SocketInspector | None:
+        """The inspector of a WebSocket whose handshake is over; None where its frames aren't read."""
+        if self._listen is None or not is_inspected(head.target) or extension_of(answer):
+            return None
+
+        def new() -> Exchange:
+            """An exchange on this connection, in the same trace and below it."""
+            part = new_exchange(now(), exchange.upstream, exchange.client)
+            part.trace_id, part.parent_span_id = exchange.trace_id, exchange.span_id
+            part.parent_sampled, part.client_key = exchange.parent_sampled, exchange.client_key
+            return part
+
+        try:
+            return self._listen(exchange, new, head, answer, self._limits)
+        except Exception as error:  # noqa: BLE001  observers can't break traffic
+            self.failed("inspector", error)
+            return None
 
     def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs the rest of an exchange's observation beside the traffic that goes on."""
@@ -194,6 +230,9 @@ class Tee:
         self.now = now
         self._observers = observers
         self._inspector = inspector
+        self._socket: SocketInspector | None = None
+        self._head: RequestHead | None = None
+        self._parts: dict[str, Exchange] = {}  # exchanges that are open on this connection
         self._recording = recording
         self._checks: set[asyncio.Task[None]] = set()
         self._asides: set[asyncio.Task[None]] = set()
@@ -213,6 +252,7 @@ class Tee:
         return self.exchange.response_bytes + (self.exchange.status is not None)
 
     def request_head(self, head: RequestHead, at: float) -> None:
+        self._head = head
         fingerprint = self._observers.fingerprint
         if fingerprint is not None:
             self.exchange.client_key = fingerprint.of(head.headers)
@@ -267,29 +307,46 @@ class Tee:
         if outputs:
             self._emit(outputs)
 
-    def switched(self, status: int, at: float) -> None:
-        """The connection speaks another protocol from here on, which nobody inspects."""
-        self.exchange.status = status
-        self.exchange.timing.first_byte = at
-        self.exchange.inspection = UNREAD
+    def switched(self, answer: ResponseHead, at: float) -> None:
+        """The connection is a WebSocket from here on."""
+        exchange, head, watched = self.exchange, self._head, self._inspector is not None
+        exchange.status = answer.status
+        exchange.timing.first_byte = at
         self._inspector = None
+        if head is not None and watched:
+            self._socket = self._observers.listen(exchange, self.now, head, answer)
+        if self._socket is None:
+            exchange.inspection = UNREAD.format(extension_of(answer) or "websocket")
 
-    def tunnelled(self, sent: int, received: int) -> None:
-        """So many bytes passed unread, from the client and to it."""
-        self.exchange.request_bytes += sent
-        self.exchange.response_bytes += received
+    def tunnelled(self, sent: bytes, received: bytes) -> None:
+        """Bytes that passed, from the client and to it."""
+        self.exchange.request_bytes += len(sent)
+        self.exchange.response_bytes += len(received)
+        if sent and self._socket is not None:
+            self._feed(self._socket.client_bytes, sent, self.now())
+        if received and self._socket is not None:
+            self._feed(self._socket.server_bytes, received, self.now())
+
+    def client_left(self) -> None:
+        """The client ends the connection: it won't read what is still to come."""
+        if self._socket is not None:
+            self._socket.client_left()
 
     def end(self, ended: Ended) -> None:
         """Ends the exchange: its last checks and ``Closed``.
 
         What takes long is waited for beside the traffic: large documents, and schema checks.
         """
-        if self._inspector is not None:
-            self._feed(self._inspector.end, ended, self.now())
-        if self._inspector is not None and self._inspector.pending:
+        if (inspection := self._inspection) is not None:
+            self._feed(inspection.end, ended, self.now())
+        if (inspection := self._inspection) is not None and inspection.pending:
             self._observers.run(self._await_checks(ended))
         elif not self._closed:
             self._close_uninspected(ended)
+
+    @property
+    def _inspection(self) -> Inspection | None:
+        return self._inspector if self._socket is None else self._socket
 
     async def _await_checks(self, ended: Ended) -> None:
         try:
@@ -301,8 +358,8 @@ class Tee:
         finally:
             for late in (*self._asides, *self._checks):
                 late.cancel()
-            if self._inspector is not None and self._inspector.pending:
-                self._feed(self._inspector.expire, self.now())
+            if (inspection := self._inspection) is not None and inspection.pending:
+                self._feed(inspection.expire, self.now())
             if not self._closed:
                 self._close_uninspected(ended)
 
@@ -329,15 +386,12 @@ class Tee:
             elif isinstance(output, Aside):
                 self._start(self._inspect_aside(output), self._asides)
         try:
-            outputs = self._observers.policy.apply(outputs)
+            outputs = self._judged(outputs)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self._fail("policy", error)
             return
         for output in outputs:
-            if isinstance(output, Opened):
-                self._opened = True
-            elif isinstance(output, Closed):
-                self._closed = True
+            self._note(output)
         self._observers.sinks.emit(outputs)
 
     def _start(self, work: Coroutine[Any, Any, None], kept: set[asyncio.Task[None]]) -> None:
@@ -356,6 +410,29 @@ class Tee:
         if self._inspector is not None and not self._closed:
             self._feed(self._inspector.inspected, report, self.now())
 
+    def _judged(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        """The outputs as the policy has them, which takes those of one exchange at a time."""
+        policy = self._observers.policy
+        if self._socket is None:
+            return policy.apply(outputs)
+        groups = groupby(outputs, lambda output: output.exchange.id)
+        return [seen for _, group in groups for seen in policy.apply(list(group))]
+
+    def _note(self, output: Output) -> None:
+        """Keeps who is open: this exchange, and those on its connection."""
+        if not isinstance(output, Opened | Closed):
+            return
+        exchange, opened = output.exchange, isinstance(output, Opened)
+        if exchange is not self.exchange:
+            if opened:
+                self._parts[exchange.id] = exchange
+            else:
+                self._parts.pop(exchange.id, None)
+        elif opened:
+            self._opened = True
+        else:
+            self._closed = True
+
     async def _check(self, check: SchemaCheck) -> None:
         checker = self._observers.checker
         result = SchemaResult(unchecked="unavailable")
@@ -364,14 +441,16 @@ class Tee:
                 result = await checker.check(check.schema, check.document)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self._observers.failed("schema checker", error)
-        if self._inspector is not None and not self._closed:
-            self._feed(self._inspector.schema_result, check.ticket, result, self.now())
+        if (inspection := self._inspection) is not None and not self._closed:
+            self._feed(inspection.schema_result, check.ticket, result, self.now())
 
     def _fail(self, what: str, error: Exception) -> None:
         """Gives up on inspecting this exchange; what was found before stands."""
         self._observers.failed(what, error)
-        self._inspector = None
+        self._inspector = self._socket = None
         self.exchange.inspection = UNINSPECTED
+        for part in self._parts.values():
+            part.inspection = UNINSPECTED
 
     def _open_uninspected(self, head: RequestHead, at: float) -> None:
         exchange = self.exchange
@@ -383,10 +462,32 @@ class Tee:
         self._observers.sinks.emit((Opened(exchange),))
 
     def _close_uninspected(self, ended: Ended) -> None:
+        for part in self._parts.values():  # those that a failed inspector has left
+            part.ended, part.timing.end = part.ended or ended, self.now()
+            self._observers.sinks.emit((Closed(part),))
         self.exchange.ended = ended
         self.exchange.timing.end = self.now()
-        self._closed = True
-        self._observers.sinks.emit((Closed(self.exchange),))
+        if self._socket is not None:
+            self._emit((Closed(self.exchange),))  # of the connection something may have been found
+        if not self._closed:
+            self._closed = True
+            self._observers.sinks.emit((Closed(self.exchange),))
+
+
+def new_exchange(at: float, upstream: str, client: str, fields: Fields = ()) -> Exchange:
+    """An exchange with ids of its own, in the trace that header fields say it belongs to."""
+    trace_id, parent, sampled = trace_context(fields) if fields else _NO_TRACE
+    # One call of the kernel for all three ids.
+    random = os.urandom(34).hex()
+    return Exchange(
+        id=exchange_id(at, random),
+        upstream=upstream,
+        client=client,
+        trace_id=trace_id or random[20:52],
+        span_id=random[52:],
+        parent_span_id=parent,
+        parent_sampled=sampled,
+    )
 
 
 def exchange_id(at: float, random: str) -> str:

@@ -293,16 +293,16 @@ class Transfer:
             self._answer_ended(surplus=False)
 
     def _switch(self, answer: AnswerHead, rest: bytes, at: float) -> None:
-        """The answer to a WebSocket handshake: from here on bytes pass both ways, unread."""
+        """The answer to a WebSocket handshake: from here on bytes pass both ways."""
         wire = self._wire
         if not self._upgrade or not answer.switches or wire is None:
             self._refuse(answers.UNPARSABLE)
             return
         client = self._client
         client.transport.write(answer.forwarded(upgrade=True) + rest)
-        self._tee.switched(answer.status, at)
+        self._tee.switched(events.ResponseHead(answer.status, answer.headers), at)
         if self._over(replaced=True):
-            Tunnel(client, wire, self._tee, self._registry).start(len(rest))
+            Tunnel(client, wire, self._tee, self._registry).start(rest)
 
     # -- ends --------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """What follows a WebSocket handshake: bytes pass both ways until a side ends it.
 
-What belongs here: passing them on, and where an inspector of frames can be hung in: it gets each
-piece after its write, with its side and time. What doesn't: the handshake (transfer.py).
+What belongs here: passing them on; the tee gets each piece after its write. What doesn't: the
+handshake (transfer.py), and what frames hold (validators).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Tunnel:
         self._open = True
         self.uploading = True
 
-    def start(self, received: int) -> None:
-        """Begins, with what either side has sent ahead; ``received`` bytes are with the client."""
+    def start(self, received: bytes) -> None:
+        """Begins, with what either side has sent ahead; ``received`` is with the client."""
         self._client.exchange = self
         self._wire.exchange = self
         self._registry.tunnel_opened(self)
         if received:
-            self._tee.tunnelled(0, received)
+            self._tee.tunnelled(b"", received)
         if held := self._client.take_held():
             self.request_bytes(held)
         if self._client.half_closed:
@@ -57,10 +57,11 @@ class Tunnel:
 
     def request_bytes(self, data: bytes) -> bytes:
         self._wire.transport.write(data)
-        self._tee.tunnelled(len(data), 0)
+        self._tee.tunnelled(data, b"")
         return b""
 
     def client_eof(self) -> bool:
+        self._tee.client_left()
         if self._wire.transport.can_write_eof():
             self._wire.transport.write_eof()
             return True
@@ -68,6 +69,7 @@ class Tunnel:
         return False
 
     def client_lost(self) -> None:
+        self._tee.client_left()
         self._end(Ended.COMPLETE)
 
     # -- the upstream's side -----------------------------------------------------------------------
@@ -80,7 +82,7 @@ class Tunnel:
 
     def answer_bytes(self, data: bytes) -> None:
         self._client.transport.write(data)
-        self._tee.tunnelled(0, len(data))
+        self._tee.tunnelled(b"", data)
 
     def answer_eof(self) -> None:
         """The upstream sends no more; its connection is closed with that."""

@@ -21,18 +21,18 @@ from teeline.validators.fields.respevents import (
     DELTA_EVENTS,
     EVENTS,
     FORMER_EVENTS,
+    KEEPALIVES,
     LOGPROBS_EVENTS,
     OBJECT_DELTAS,
     STATUSES,
+    STEERING,
     TERMINAL,
     Act,
     EventRow,
+    is_vendors,
 )
 from teeline.validators.fields.table import INTEGER, Table, has_type, walk
-from teeline.validators.model import Unit
 
-_KEEPALIVES = frozenset({"keepalive", "response.keep_alive"})
-_VENDOR_PREFIXES = ("codex.", "vendor:")
 _TABLES = {name: Table(name, row.fields) for name, row in EVENTS.items()}
 _PLACES = {
     name: tuple(f for f in row.fields if f.name not in (row.member, "item_id"))
@@ -43,10 +43,11 @@ _PLACES = {
 
 
 class ResponsesStream:
-    """Takes the events of one answer of the Responses API."""
+    """Takes the events of one answer of the Responses API. ``socket``: they come as frames."""
 
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, ctx: Context, *, socket: bool = False) -> None:
         self._ctx = ctx
+        self._socket = socket
         self.numbers = _Numbers(ctx)
         self._texts = Texts(ctx)
         self._items: dict[int, StreamedItem] = {}
@@ -106,15 +107,11 @@ class ResponsesStream:
 
     def _named(self, value: Mapping[str, Any], kind: str, name: str) -> None:
         report = self._ctx.report
-        if not name:
-            report("respstream.event-name-missing", "", detail="no event: line")
-        elif name != kind:
-            report("respstream.event-name-mismatch", "/type", kind, words=True)
-        if "stream_id" in value:
-            report("respstream.stream-id", "/stream_id", value["stream_id"])
+        if not self._socket:
+            self._event_field(value, kind, name)
         row = EVENTS.get(kind)
         self.numbers.take(value, required=row is not None)
-        if kind in _KEEPALIVES:
+        if kind in KEEPALIVES:
             report("respstream.keepalive", "/type", kind, words=True)
         elif self._terminal:
             self._after_terminal(kind)
@@ -123,6 +120,15 @@ class ResponsesStream:
         else:
             self._unknown(kind)
 
+    def _event_field(self, value: Mapping[str, Any], kind: str, name: str) -> None:
+        report = self._ctx.report
+        if not name:
+            report("respstream.event-name-missing", "", detail="no event: line")
+        elif name != kind:
+            report("respstream.event-name-mismatch", "/type", kind, words=True)
+        if "stream_id" in value:
+            report("respstream.stream-id", "/stream_id", value["stream_id"])
+
     def _after_terminal(self, kind: str) -> None:
         terminal = kind in TERMINAL
         rule = "respstream.terminal-repeated" if terminal else "respstream.event-after-terminal"
@@ -130,10 +136,12 @@ class ResponsesStream:
 
     def _unknown(self, kind: str) -> None:
         report = self._ctx.report
+        if self._socket and kind.startswith(STEERING):
+            return
         if kind == "response.cancelled":
             report("respstream.cancelled-event", "/type", kind, words=True)
             self._terminal = kind
-        elif kind.startswith(_VENDOR_PREFIXES) or kind.endswith(".rate_limits"):
+        elif is_vendors(kind):
             report("respstream.vendor-event", "/type", kind, words=True)
         else:
             report("respstream.type-unknown", "/type", kind, words=kind in FORMER_EVENTS)
@@ -340,7 +348,7 @@ class ResponsesStream:
         place = (report.unit, report.index, report.byte)
         for index, item in self._items.items():
             if not item.done:
-                report.place(Unit.EVENT, *item.place)
+                report.place(report.unit, *item.place)
                 detail = f"output_index {index} was added and never done"
                 report("respstream.item-done-missing", "/output_index", detail=detail)
         report.place(*place)

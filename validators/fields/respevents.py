@@ -213,3 +213,19 @@ FORMER_EVENTS = frozenset(
     }
 )
 """Sent by older or by official servers, in neither the specification nor the SDK: unknown, and harmless."""
+
+
+KEEPALIVES = frozenset({"keepalive", "response.keep_alive"})
+STEERING = "response.steer."
+"""Answers to a client's frame that steers a response: on a WebSocket alone."""
+_VENDOR_PREFIXES = ("codex.", "vendor:")
+
+
+def is_vendors(kind: str) -> bool:
+    """Whether an event is known to be a vendor's own."""
+    return kind.startswith(_VENDOR_PREFIXES) or kind.endswith(".rate_limits")
+
+
+def is_aside(kind: str) -> bool:
+    """Whether an event says nothing of a response, and may come on a WebSocket at any time."""
+    return kind in KEEPALIVES or kind.startswith(STEERING) or is_vendors(kind)
