@@ -265,7 +265,7 @@ class SubmitMeta(NamedTuple):
     submit_mode: int
     object_refs: int
     bitmap: int
-    count: int
+    frames: int
 
 
 class ResultMeta(NamedTuple):
@@ -278,7 +278,7 @@ class ResultMeta(NamedTuple):
     reserved: tuple[int, ...]
     queue_ms: int
     bitmap: int
-    count: int
+    frames: int
 
 
 class PartialMeta(NamedTuple):
@@ -305,7 +305,7 @@ class ErrorMeta(NamedTuple):
 
     code: int
     scope: int
-    fatal: int
+    retry_after: int
     session: int
     frame: int
 
@@ -356,8 +356,8 @@ def control_meta(meta: bytes) -> ControlMeta:
 
 def error_meta(meta: bytes) -> ErrorMeta:
     """The metadata of an ERROR, which must be 32 bytes."""
-    code, scope, fatal, _, session, frame, _, _ = _ERROR.unpack(meta)
-    return ErrorMeta(code, scope, fatal, session, frame)
+    code, scope, _, retry_after, session, frame, _, _ = _ERROR.unpack(meta)
+    return ErrorMeta(code, scope, retry_after, session, frame)
 
 
 def open_meta(meta: bytes) -> OpenMeta:
@@ -369,7 +369,8 @@ def open_meta(meta: bytes) -> OpenMeta:
 def granted(meta: bytes) -> int:
     """How many operations a SESSION_OPEN_ACK lets be in flight: the larger of grant and maximum."""
     v = _OPEN_ACK.unpack_from(meta)
-    return max(v[6], v[7])
+    grant, most = v[6], v[7]
+    return int(max(grant, most))
 
 
 # -- bodies of FRAME_SUBMIT and RESULT_PUSH ----------------------------------------------------------

@@ -71,7 +71,7 @@ def test_a_submit_is_read_down_to_its_payload() -> None:
     meta, prelude = submit_meta(submit.meta), prelude_of(submit.body)
     assert prelude is not None
     (descriptor,) = descriptors_of(submit.body, prelude, 9)
-    assert (meta.bitmap, meta.count, descriptor.kind, descriptor.semantics) == (16, 1, 16, 1)
+    assert (meta.bitmap, meta.frames, descriptor.kind, descriptor.semantics) == (16, 1, 16, 1)
     assert submit.body[payload_start(prelude) :].startswith(b'{"schema_version"')
     assert looks_typed(submit.body)
 
