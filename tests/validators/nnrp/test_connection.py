@@ -34,7 +34,7 @@ def cancel(message: str) -> dict[str, Any]:
     return {**CANCEL, "set": {"/3": json.dumps({"c": message, "meta": {"sequence": 1}})}}
 
 
-SECOND_CALL = {
+SECOND_CALL: dict[str, Any] = {
     **TOOLS,
     "set": {"/6": EMPTY},
     "insert": {
@@ -43,7 +43,7 @@ SECOND_CALL = {
         "6": tool("completed", 7, name="get_weather", arguments="{}"),
     },
 }
-TWO_FRAMES = {
+TWO_FRAMES: dict[str, Any] = {
     **STREAM,
     "insert": {
         "2": json.dumps(
@@ -168,7 +168,7 @@ def test_white_space_around_an_event_is_no_framing(form: str) -> None:
 
 
 ENVELOPE = json.dumps(json.loads(TWO_FRAMES["insert"]["2"])["json"])
-FOLLOW_UPS = {
+FOLLOW_UPS: dict[str, dict[str, Any]] = {
     "nnrp.submit-raw-json": {"/1/body": ENVELOPE, "/1/meta": {"payload_frame_count": 9}},
     "nnrp.submit-prelude-wrong": {
         "/1/prelude": {"payloads": 3},

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from teeline.validators.events import Closed, Found, Opened
+from teeline.validators.events import Closed, Found, Opened, Output
 from teeline.validators.limits import Limits
 from teeline.validators.model import Ended, Exchange, Severity, Side, Unit, Verdict
 from teeline.validators.nnrp.examples import conversation, is_document
@@ -26,7 +26,7 @@ def of_capture(name: str, cut: Cut = whole) -> list[Exchange]:
     client = (CAPTURES / f"{name}_c2s.bin").read_bytes()
     server = (CAPTURES / f"{name}_s2c.bin").read_bytes()
     inspector = NnrpInspector(Exchange, timed=False)
-    found = []
+    found: list[Output] = []
     for side, data in interleaved(client, server, Limits().body):
         for piece in cut(data):
             found += inspector.feed(side, piece, NOW)
@@ -175,7 +175,7 @@ SMALL = Limits(operations=4, sessions=2, body=2_000, choices=2, tool_calls=2)
 
 def test_what_is_held_is_bounded_and_said() -> None:
     inspector = NnrpInspector(Exchange, SMALL)
-    found = []
+    found: list[Output] = []
     sent = conversation(STREAM).sent
     for side, data, at in sent[:5]:
         found += inspector.feed(side, data, NOW + at)
@@ -197,7 +197,7 @@ def test_any_bytes_are_read_without_an_error() -> None:
     for _ in range(1500):
         sample = chance.choice(samples)
         inspector = NnrpInspector(Exchange, SMALL)
-        found = []
+        found: list[Output] = []
         for side, data, at in sample.sent:
             broken = bytearray(data)
             for _ in range(chance.choice([0, 0, 1, 3])):
@@ -217,41 +217,13 @@ ODD = ("null", "[]", "{}", "true", "-1", "1e400", '""', '"x"', '[{"a":[]}]', '{"
 
 
 PLACES = {
-    "nnrp-tools": [
-        "/1/json/body/tools",
-        "/1/json/body/tools/0/function",
-        "/1/json/nnrp",
-        "/2/json/index",
-        "/2/json/call_id",
-        "/2/json/item_id",
-        "/2/json/type",
-        "/3/json/index",
-        "/3/json/call_id",
-        "/3/json/item_id",
-        "/5/json/index",
-        "/5/json/call_id",
-        "/5/json/arguments",
-        "/5/json/name",
-        "/6/json/body",
-        "/6/json/body/choices",
-        "/6/json",
-        "/6/json/body/choices/0/message",
-        "/6/json/body/usage",
-        "/6/json/type",
-    ],
-    "nnrp-usage": [
-        "/1/json",
-        "/1/json/operation",
-        "/1/json/body",
-        "/1/json/request_id",
-        "/1/json/body/stream_options",
-        "/2/json",
-        "/2/json/index",
-        "/2/json/openai_chunk",
-        "/3/json/usage",
-        "/3/json/usage/input_tokens",
-        "/4/json/body/choices/0/index",
-    ],
+    "nnrp-tools": [f"/{n}/json/{m}" for n in (2, 3, 5) for m in ("index", "call_id", "item_id")]
+    + ["/1/json/body/tools", "/1/json/body/tools/0/function", "/1/json/nnrp", "/2/json/type"]
+    + ["/5/json/arguments", "/5/json/name", "/6/json", "/6/json/type", "/6/json/body"]
+    + [f"/6/json/body/{m}" for m in ("choices", "choices/0/message", "usage")],
+    "nnrp-usage": [f"/1/json{m}" for m in ("", "/operation", "/body", "/request_id")]
+    + ["/1/json/body/stream_options", "/2/json", "/2/json/index", "/2/json/openai_chunk"]
+    + ["/3/json/usage", "/3/json/usage/input_tokens", "/4/json/body/choices/0/index"],
     "nnrp-error": ["/2/json/error", "/2/json/error/type", "/2/json/error/code"],
 }
 
