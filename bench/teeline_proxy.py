@@ -14,13 +14,14 @@ from pathlib import Path
 
 from bench.process import serve_until_input_ends
 from teeline.config.model import Config, ListenAddress, UpstreamConfig, UpstreamURL
-from teeline.proxy import server
+from teeline.proxy import memory, server
 from teeline.proxy.audit.record import Origin, ruleset_id
 from teeline.proxy.audit.sink import AuditSink
 from teeline.proxy.reports.model import tool_version
 from teeline.proxy.sinks import Sink
 from teeline.proxy.telemetry.sink import TelemetrySink
 from teeline.validators.events import Closed, Opened, Output, RequestHead, ResponseHead
+from teeline.validators.history import History
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange
 from teeline.validators.rules import register
@@ -31,7 +32,9 @@ class NoInspector:
 
     pending = 0
 
-    def __init__(self, exchange: Exchange, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, exchange: Exchange, limits: Limits = DEFAULT_LIMITS, history: History | None = None
+    ) -> None:
         self._exchange = exchange
 
     def request_head(self, head: RequestHead, at: float) -> Sequence[Output]:
@@ -64,8 +67,8 @@ def sinks() -> list[Sink]:
 
 async def main(mode: str, upstream: str) -> None:
     if mode == "bare":
-        # The server takes no other inspector as an argument; this is its name for the one in use.
-        vars(server)["Inspector"] = NoInspector
+        # The server takes no other inspector as an argument; this is the name of the one in use.
+        vars(memory)["Inspector"] = NoInspector
     config = Config((UpstreamConfig(UpstreamURL.parse(upstream)),), ListenAddress("127.0.0.1", 0))
     proxy = server.ProxyServer(config, sinks() if mode == "full" else ())
     listener = (await proxy.start())[0]

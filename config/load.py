@@ -14,14 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from teeline.config.model import (
+    FROM_ENVIRONMENT,
     AuditConfig,
+    ClientsConfig,
     Config,
     ListenAddress,
+    ListenTLS,
+    ProxyURL,
     RulesConfig,
     SchemaConfig,
     ShutdownConfig,
     Timeouts,
     UpstreamConfig,
+    UpstreamTLS,
     UpstreamURL,
 )
 from teeline.config.profiles import profiles
@@ -172,6 +177,10 @@ def _count(tree: Tree) -> int:
     return tree.value
 
 
+def _count_or_none(tree: Tree) -> int | None:
+    return None if tree.value is None else _count(tree)
+
+
 def _seconds(tree: Tree) -> float:
     value = tree.value
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e6:
@@ -229,6 +238,23 @@ def _upstream(**values: Any) -> UpstreamConfig:
     return UpstreamConfig(**values)
 
 
+def _path(tree: Tree) -> Path:
+    return Path(_text(tree))
+
+
+def _proxy(tree: Tree) -> ProxyURL | str | None:
+    if tree.value is None:
+        return None
+    text = _text(tree)
+    return FROM_ENVIRONMENT if text == FROM_ENVIRONMENT else ProxyURL.parse(text)
+
+
+def _listen_tls(**values: Any) -> ListenTLS:
+    if "cert" not in values:
+        raise ValueError("`listen_tls` needs a `cert`")
+    return ListenTLS(**values)
+
+
 def _kind(value: object) -> str:
     kinds = {
         dict: "a mapping",
@@ -254,9 +280,15 @@ _UPSTREAM = {
     "prefix": _text,
     "profile": _profile,
     "timeouts": _Section(Timeouts, _TIMEOUTS),
+    "tls": _Section(
+        UpstreamTLS,
+        {"ca": _path, "cert": _path, "key": _path, "server_name": _text, "verify": _flag},
+    ),
+    "proxy": _proxy,
 }
 _ROOT = {
     "listen": lambda tree: ListenAddress.parse(_text(tree)),
+    "listen_tls": _Section(_listen_tls, {"cert": _path, "key": _path}),
     "upstreams": _Section(_upstream, _UPSTREAM, many=True),
     "rules": _Section(
         RulesConfig, {"select": _patterns, "ignore": _patterns, "severity": _severities}
@@ -266,7 +298,16 @@ _ROOT = {
         # A limit whose default has a fraction is a time.
         {f.name: _seconds if isinstance(f.default, float) else _count for f in fields(Limits)},
     ),
-    "audit": _Section(AuditConfig, {"enabled": _flag, "dir": lambda tree: Path(_text(tree))}),
+    "audit": _Section(AuditConfig, {"enabled": _flag, "dir": _path}),
+    "clients": _Section(
+        ClientsConfig,
+        {
+            "connections": _count_or_none,
+            "exchanges": _count_or_none,
+            "head": _count,
+            "head_timeout": _limit,
+        },
+    ),
     "shutdown": _Section(ShutdownConfig, {"deadline": _seconds}),
     "schema": _Section(SchemaConfig, {"timeout": _seconds}),
 }

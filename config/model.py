@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Severity
@@ -19,7 +19,9 @@ from teeline.validators.profiles import AUTO
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)+\Z")
+_HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}\Z")
 _PATH = re.compile(r"[\x21-\x7e]*\Z")
+_NO_PROXY = "a proxy is `env` or a URL like http://proxy.example:3128"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +95,82 @@ class Timeouts:
     idle: float | None = None
     total: float | None = None
 
+    @property
+    def armed(self) -> bool:
+        """Whether any limit but that of connecting is set."""
+        return self.first_byte is not None or self.idle is not None or self.total is not None
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamTLS:
+    """How an ``https`` upstream is known, and what it knows us by.
+
+    ``ca``: a file of the authorities that are trusted instead of the system's. ``cert`` and
+    ``key``: a client certificate; the key may stand in the same file. ``server_name``: the name
+    that is asked for and verified, where it isn't the URL's host. ``verify`` false trusts anyone.
+    """
+
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    server_name: str | None = None
+    verify: bool = True
+
+    def __post_init__(self) -> None:
+        if self.key is not None and self.cert is None:
+            raise ValueError("`tls` has a key without a cert")
+        if not self.verify and self.ca is not None:
+            raise ValueError("`tls` names a ca, and verifies nothing")
+        if self.server_name is not None and not _HOST.match(self.server_name):
+            raise ValueError("`server_name` is no host name")
+
+
+@dataclass(frozen=True, slots=True)
+class ListenTLS:
+    """The certificate that clients see; the key may stand in the same file."""
+
+    cert: Path
+    key: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyURL:
+    """An HTTP proxy on the way to an upstream. ``login`` is ``user:password``, decoded, or empty."""
+
+    scheme: str
+    host: str
+    port: int
+    login: str = field(default="", repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> ProxyURL:
+        """From a URL; ValueError with one line otherwise, which never quotes it."""
+        try:
+            parts = urlsplit(text if "://" in text else f"http://{text}")
+            usual = _DEFAULT_PORTS[parts.scheme]
+            port = parts.port if parts.port is not None else usual
+        except (ValueError, KeyError):
+            raise ValueError(_NO_PROXY) from None
+        host = parts.hostname or ""
+        if not _HOST.match(host) or port == 0 or parts.path not in ("", "/") or parts.query:
+            raise ValueError(_NO_PROXY)
+        login = ""
+        if parts.username is not None:
+            login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        return cls(parts.scheme, host, port, login)
+
+
+FROM_ENVIRONMENT = "env"
+"""In place of a proxy's URL: what HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY say."""
+
 
 @dataclass(frozen=True, slots=True)
 class UpstreamConfig:
     """One relay.
 
     At most one of ``listen`` (an address of its own) and ``prefix`` (a path) is set. ``profile`` is a
-    vendor profile's name, ``auto`` (by the marks of its answers) or ``none``.
+    vendor profile's name, ``auto`` (by the marks of its answers) or ``none``. ``proxy`` is a URL, or
+    FROM_ENVIRONMENT; without it the environment is not looked at.
     """
 
     url: UpstreamURL
@@ -108,8 +179,12 @@ class UpstreamConfig:
     prefix: str = ""
     profile: str = AUTO
     timeouts: Timeouts = Timeouts()
+    tls: UpstreamTLS | None = None
+    proxy: ProxyURL | str | None = None
 
     def __post_init__(self) -> None:
+        if self.tls is not None and self.url.scheme != "https":
+            raise ValueError("`tls` is for upstreams with an https:// URL")
         if not self.name:
             derived = re.sub(r"[^A-Za-z0-9._-]+", "-", self.url.host).strip("-")[:64]
             object.__setattr__(self, "name", derived or "upstream")
@@ -139,6 +214,22 @@ class AuditConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientsConfig:
+    """What clients may take of this process.
+
+    ``connections`` open at once, None for as many as there are descriptors; more wait to be
+    accepted. ``exchanges`` open at once, None for no limit; more get a 503. ``head``: bytes of a
+    head, of requests (431) and of answers (502). ``head_timeout``: seconds in which a head that
+    has begun must be whole; None is no limit.
+    """
+
+    connections: int | None = None
+    exchanges: int | None = None
+    head: int = 64 * 1024
+    head_timeout: float | None = 30.0
+
+
+@dataclass(frozen=True, slots=True)
 class ShutdownConfig:
     """``deadline``: seconds that open streams get to end by themselves."""
 
@@ -158,9 +249,11 @@ class Config:
 
     upstreams: tuple[UpstreamConfig, ...]
     listen: ListenAddress = ListenAddress("127.0.0.1", 8787)
+    listen_tls: ListenTLS | None = None
     rules: RulesConfig = RulesConfig()
     limits: Limits = DEFAULT_LIMITS
     audit: AuditConfig = AuditConfig()
+    clients: ClientsConfig = ClientsConfig()
     shutdown: ShutdownConfig = ShutdownConfig()
     schema: SchemaConfig = SchemaConfig()
 

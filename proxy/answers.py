@@ -1,17 +1,14 @@
 """The answers that teeline gives in its own name, where there is no upstream answer to pass on.
 
 What belongs here: their statuses, codes and words; they are the only bytes of traffic that teeline
-authors. What doesn't: when one is given (forward.py, upstream.py). No text here quotes a peer: an
-error message that repeats a target or a header field would carry keys into logs.
+authors. What doesn't: when one is given (connection.py, forward.py, transfer.py). No text here
+quotes a peer: an error message that repeats a target or a header field would carry keys into logs.
 """
 
 from __future__ import annotations
 
 import json
 from typing import NamedTuple
-
-from aiohttp import web
-from aiohttp.abc import AbstractStreamWriter
 
 from teeline.validators.model import Ended
 
@@ -57,6 +54,12 @@ HEAD_TOO_LARGE = Answer(
     "head_too_large",
     "The request line or a header field is longer than teeline accepts.",
 )
+HEAD_TIMEOUT = Answer(
+    408,
+    "Request Timeout",
+    "head_timeout",
+    "The head of the request did not come whole in time.",
+)
 NO_ROUTE = Answer(
     404,
     "Not Found",
@@ -69,6 +72,12 @@ SHUTTING_DOWN = Answer(
     "shutting_down",
     "teeline is shutting down and takes no new requests.",
 )
+OVERLOADED = Answer(
+    503,
+    "Service Unavailable",
+    "overloaded",
+    "teeline has as many open exchanges as its configuration allows.",
+)
 UNREACHABLE = Answer(
     502, "Bad Gateway", "upstream_unreachable", "teeline could not connect to the upstream."
 )
@@ -77,6 +86,12 @@ TLS_FAILED = Answer(
     "Bad Gateway",
     "upstream_tls",
     "teeline could not set up TLS with the upstream, or does not trust its certificate.",
+)
+PROXY_FAILED = Answer(
+    502,
+    "Bad Gateway",
+    "proxy_failed",
+    "The proxy on the way to the upstream can't be reached, or did not let teeline through.",
 )
 CLOSED = Answer(
     502,
@@ -100,24 +115,3 @@ CONNECT_TIMEOUT = Answer(
 TIMEOUT = Answer(
     504, "Gateway Timeout", "timeout", "The upstream did not answer in time.", Ended.TIMEOUT
 )
-
-
-class Written(web.StreamResponse):
-    """Tells the server framework that an answer is on the wire, or gives it the bytes to put there.
-
-    A ``web.Response`` would add Date, Server and Content-Type; this adds nothing.
-    """
-
-    def __init__(self, data: bytes = b"", *, keep_alive: bool = False) -> None:
-        super().__init__()
-        self._data = data
-        self._keep_alive = keep_alive
-
-    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
-        if self._data:
-            await request.writer.write(self._data)
-            self._data = b""
-        return None
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        """Does nothing: what there was to write was written by ``prepare`` or before."""

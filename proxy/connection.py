@@ -1,101 +1,395 @@
 """A client's connection, with the upstream connection behind it.
 
-What belongs here: the pairing of the two (one upstream connection a client connection, opened on
-its first request, closed with it), answers to what can't be parsed, and how a connection is broken
-off. What doesn't: what travels over the pair (forward.py). Parsing, pipelining and flow control are
-those of aiohttp's ``RequestHandler``.
+What belongs here: the client side's protocol, the pairing of the two (one upstream connection a
+client connection, opened on its first request, closed with it), requests that wait for their turn,
+and how a connection ends. What doesn't: one exchange (transfer.py), and the framing of messages.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-import struct
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
+from typing import Protocol, cast
 
-from aiohttp import web
-from aiohttp.http import RawRequestMessage
-from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
-from aiohttp.web_protocol import RequestHandler, RequestPayloadError
-
-from teeline.proxy import answers
-from teeline.proxy.upstream import BUFFER, MAX_FIELDS, MAX_LINE, Upstream, UpstreamConnection
+from teeline.proxy import answers, pieces
+from teeline.proxy.accept import Accepted
+from teeline.proxy.head import RequestHead
+from teeline.proxy.parse import HeadError, HeadReader
+from teeline.proxy.sockets import is_reset, keep_alive, reset_on_close
+from teeline.proxy.upstream import Upstream, UpstreamConnection, UpstreamError
 
 log = logging.getLogger("teeline.connection")
 
-Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+_LINGER = 2.0
+"""Seconds in which a client may read an answer that ended its request early."""
 
-_NO_ACCESS_LOG = logging.getLogger("teeline.access")
-_NO_ACCESS_LOG.disabled = True
-# Idle connections end when either side ends them, never by a clock of ours: a year, in seconds.
-_NO_KEEPALIVE_TIMEOUT = 365 * 86400
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+_GRACE = 0.5
+"""Seconds in which something has to come for a client that sends no more."""
+_WATCH = 0.5
+"""Seconds between two looks at a client that is not read from."""
+
+# Why nothing is read from a client just now.
+_WAITING = 1
+"""It sent ahead more than may wait: its earlier request is still being answered."""
+_FULL = 2
+"""The upstream takes no more."""
 
 
-class ClientServer(web.Server):
-    """Makes a ``ClientConnection`` for each connection that is accepted, and knows those that
-    are open.
+class Exchange(Protocol):
+    """What a connection asks of the exchange under way on it."""
+
+    @property
+    def uploading(self) -> bool: ...
+
+    @property
+    def received(self) -> int:
+        """Grows with what the client is sent."""
+
+    def request_bytes(self, data: bytes) -> bytes:
+        """Takes bytes of the request; gives those behind it."""
+
+    def connected(self, upstream: UpstreamConnection) -> None: ...
+
+    def not_connected(self, answer: answers.Answer) -> None: ...
+
+    def client_eof(self) -> bool:
+        """The client sends no more; whether it may still read."""
+
+    def client_lost(self) -> None: ...
+
+    def failed(self, error: Exception) -> None: ...
+
+    def cut_off(self) -> None:
+        """The proxy stops: ends the exchange for a reason that is neither peer's."""
+
+
+class Clients:
+    """The connections of one listening address, and what they have in common.
+
+    ``begin`` starts the exchange of a request that has come to the end of its head; it gives the
+    bytes behind that request. ``on_closed`` is called for each connection that has ended.
+    ``head_limit`` is in bytes, ``head_timeout`` in seconds: what the
+    rest of a head gets once its first byte has come.
     """
 
-    def __init__(self, handle: Handle) -> None:
-        super().__init__(handle, handler_cancellation=True)
+    def __init__(
+        self,
+        begin: Callable[[ClientConnection, RequestHead, bytes], bytes],
+        *,
+        on_closed: Callable[[], None],
+        head_limit: int,
+        head_timeout: float | None,
+    ) -> None:
+        self.begin = begin
+        self.on_closed = on_closed
+        self.head_limit = head_limit
+        self.head_timeout = head_timeout
+        self.stopping = False
         self.open: set[ClientConnection] = set()
 
-    def __call__(self) -> RequestHandler:
+    def __call__(self) -> ClientConnection:
         return ClientConnection(self)
 
 
-class ClientConnection(RequestHandler):
-    """One connection of a client. A client that leaves cancels the handler of its request."""
+class ClientConnection(Accepted, asyncio.BufferedProtocol):
+    """One connection of a client."""
 
-    def __init__(self, server: ClientServer) -> None:
-        super().__init__(
-            server,
-            loop=asyncio.get_running_loop(),
-            keepalive_timeout=_NO_KEEPALIVE_TIMEOUT,
-            access_log=_NO_ACCESS_LOG,
-            auto_decompress=False,
-            max_line_size=MAX_LINE,
-            max_field_size=MAX_LINE,
-            max_headers=MAX_FIELDS,
-            read_bufsize=BUFFER,
-        )
-        self._server = server
-        self._wire: asyncio.Transport | None = None
-        self.gone: asyncio.Future[None] = self._loop.create_future()
-        self._upstream: Upstream | None = None
+    __slots__ = (
+        "_behind",
+        "_clients",
+        "_closing",
+        "_connecting",
+        "_full",
+        "_held",
+        "_late",
+        "_reader",
+        "_unread",
+        "exchange",
+        "half_closed",
+        "host",
+        "transport",
+        "upstream",
+    )
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self.accepted = False
+        self.exchange: Exchange | None = None
+        self.host = ""
+        self.half_closed = False
+        """Whether the client sends no more."""
+        self.upstream: Upstream | None = None
         self._behind: UpstreamConnection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._reader: HeadReader | None = None
+        self._held = b""
+        self._unread = 0
+        self._full = False
+        self._late: asyncio.TimerHandle | None = None
+        self._closing = False
 
-    @property
-    def host(self) -> str:
-        """The client's address, without its port; empty where there is none."""
-        peer = self.peername
-        return str(peer[0]) if isinstance(peer, tuple) else ""
+    # -- what the transport tells ------------------------------------------------------------------
 
-    @property
-    def idle(self) -> bool:
-        """Whether no request is being answered or has been read."""
-        return self._waiter is not None and not self._waiter.done()
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.accepted = True
+        self.transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.host = str(peer[0]) if isinstance(peer, tuple) else ""
+        keep_alive(self.transport)
+        self._clients.open.add(self)
+        if self._clients.stopping:
+            self.close()
 
-    async def upstream(self, upstream: Upstream) -> UpstreamConnection:
-        """The connection behind this one. A request for another upstream gets a new one.
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return pieces.buffer()
 
-        Raises UpstreamError.
+    def buffer_updated(self, nbytes: int) -> None:
+        self.received(pieces.piece(nbytes))
+
+    def received(self, data: bytes) -> None:
+        """Bytes of the client: of a request under way, of its next one, or of no use any more."""
+        exchange = self.exchange
+        try:
+            if exchange is None:
+                if not self._closing:
+                    self._read_head(data)
+            elif exchange.uploading:
+                if rest := exchange.request_bytes(data):
+                    self._hold(rest)
+            else:
+                self._hold(data)
+        except Exception as error:  # noqa: BLE001  said by its kind, and only this connection ends
+            self._failed(error)
+
+    def eof_received(self) -> bool:
+        self.half_closed = True
+        exchange = self.exchange
+        if exchange is None:
+            return False
+        try:
+            stays = exchange.client_eof()
+            if stays and self.exchange is exchange:
+                self._doubt(exchange)
+        except Exception as error:  # noqa: BLE001  as above
+            self._failed(error)
+            return False
+        return stays
+
+    def _doubt(self, exchange: Exchange) -> None:
+        """Gives a client that sends no more a moment to show whether it still reads."""
+        self._cancel_late()
+        loop = asyncio.get_running_loop()
+        self._late = loop.call_later(_GRACE, self._decide, exchange, exchange.received)
+
+    def _decide(self, exchange: Exchange, before: int) -> None:
+        self._late = None
+        # Whoever is gone answers bytes with a reset; where none were sent, nobody knows, and nearly
+        # everybody who sends no more is gone.
+        if self.exchange is exchange and (exchange.received == before or is_reset(self.transport)):
+            self.transport.abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._clients.open.discard(self)
+        self._closing = True
+        self._cancel_late()
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.client_lost()
+        self.drop_upstream()
+        self._clients.on_closed()
+
+    def pause_writing(self) -> None:
+        self._full = True
+        if self._behind is not None:
+            self._behind.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._full = False
+        if self._behind is not None:
+            self._behind.transport.resume_reading()
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def _read_head(self, data: bytes) -> None:
+        reader = self._reader
+        if reader is None:
+            self._reader = reader = HeadReader(self._clients.head_limit)
+        try:
+            found = reader.request(data)
+        except HeadError as error:
+            self._refuse(answers.HEAD_TOO_LARGE if error.too_large else answers.BAD_REQUEST)
+            return
+        if found is None:
+            self._limit_head(reader)
+            return
+        self._reader = None
+        if self._late is not None:
+            self._cancel_late()
+        if rest := self._clients.begin(self, *found):
+            self._hold(rest)
+
+    def _limit_head(self, reader: HeadReader) -> None:
+        """Gives the rest of a head its time; a connection between requests has all of it."""
+        limit = self._clients.head_timeout
+        if limit is not None and self._late is None and reader.begun:
+            loop = asyncio.get_running_loop()
+            self._late = loop.call_later(limit, self._refuse, answers.HEAD_TIMEOUT)
+
+    def _cancel_late(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _refuse(self, answer: answers.Answer) -> None:
+        """Answers what is no request."""
+        log.info("a request from %s was answered %d %s", self.host, answer.status, answer.code)
+        self.transport.write(answer.encode())
+        self.close(linger=True)
+
+    def _hold(self, data: bytes) -> None:
+        """Keeps bytes that were sent ahead until it is their turn."""
+        if self._closing:
+            return
+        if self.exchange is None and not self._held:
+            self._read_head(data)
+            return
+        self._held += data
+        if len(self._held) > pieces.SIZE:
+            self._pause(_WAITING)
+
+    def take_held(self) -> bytes:
+        """What was sent ahead, which is no longer kept here."""
+        held, self._held = self._held, b""
+        self._resume(_WAITING)
+        return held
+
+    def next(self) -> None:
+        """The exchange is over, and the connection goes on: to what was sent ahead, if anything."""
+        self.exchange = None
+        if self._held:
+            self.received(self.take_held())
+        elif self._clients.stopping or self.half_closed:
+            self.close()
+
+    # -- the connection behind ---------------------------------------------------------------------
+
+    def behind(self, upstream: Upstream) -> UpstreamConnection | None:
+        """The connection to this upstream; without one it is opened, and the exchange told.
+
+        A request for another upstream than the last gets a new one.
         """
         behind = self._behind
-        if behind is None or self._upstream is not upstream:
+        if behind is not None and self.upstream is upstream and not behind.lost:
+            return behind
+        self.drop_upstream()
+        self.upstream = upstream
+        self._connecting = asyncio.get_running_loop().create_task(self._connect(upstream))
+        return None
+
+    async def _connect(self, upstream: Upstream) -> None:
+        try:
+            behind = await upstream.connect(self)
+        except UpstreamError as error:
+            self._connecting = None
+            if self.exchange is not None:
+                self.exchange.not_connected(error.answer)
+            return
+        except Exception as error:  # noqa: BLE001  said by its kind, and only this connection ends
+            self._connecting = None
+            self._failed(error)
+            return
+        self._connecting = None
+        self._behind = behind
+        if self.exchange is None or behind.lost:
             self.drop_upstream()
-            self._upstream = upstream
-            self._behind = behind = await upstream.connect(self._upstream_lost)
-        return behind
+            return
+        if self._full:
+            behind.transport.pause_reading()
+        try:
+            self.exchange.connected(behind)
+        except Exception as error:  # noqa: BLE001  as above
+            self._failed(error)
 
     def drop_upstream(self) -> None:
         """Ends the connection behind this one, and with it what the upstream is still doing."""
+        connecting, self._connecting = self._connecting, None
+        if connecting is not None:
+            connecting.cancel()
         behind, self._behind = self._behind, None
         if behind is not None:
             behind.abort()
+
+    def upstream_lost(self, lost: UpstreamConnection) -> None:
+        """Mirrors the end of the connection behind this one; within an exchange that does it."""
+        if lost is self._behind:
+            self._behind = None
+            if self.exchange is None:
+                self.close()
+
+    # -- back-pressure -----------------------------------------------------------------------------
+
+    def upstream_full(self, full: bool) -> None:
+        """Stops reading while the upstream takes no more, and goes on when it does."""
+        if full:
+            self._pause(_FULL)
+        else:
+            self._resume(_FULL)
+
+    def _pause(self, reason: int) -> None:
+        if not self._unread and not self.half_closed and not self.transport.is_closing():
+            self.transport.pause_reading()
+            self._watch()
+        self._unread |= reason
+
+    def _watch(self) -> None:
+        """Looks now and then whether a client that is not read from is still there."""
+        if self._late is None:
+            self._late = asyncio.get_running_loop().call_later(_WATCH, self._look)
+
+    def _look(self) -> None:
+        self._late = None
+        if self._unread and not self.transport.is_closing():
+            if is_reset(self.transport):
+                self.transport.abort()
+            else:
+                self._watch()
+
+    def _resume(self, reason: int) -> None:
+        if self._unread & reason:
+            self._unread &= ~reason
+            if not self._unread:
+                self._cancel_late()
+            # Behind the client's end there is nothing to read but that end, once more.
+            if not self._unread and not self.half_closed and not self.transport.is_closing():
+                self.transport.resume_reading()
+
+    # -- ends --------------------------------------------------------------------------------------
+
+    def close(self, *, linger: bool = False) -> None:
+        """Ends both connections in good order, once all is out that was written.
+
+        ``linger``: the client may still be sending. Its bytes are read and dropped for a moment,
+        for closing on unread bytes is a reset, which may take the answer from under the client.
+        """
+        linger = linger or bool(self._held)
+        self.exchange = None
+        self._held = b""
+        self.drop_upstream()
+        if self.transport.is_closing():
+            return
+        linger = linger and not self.half_closed and self.transport.can_write_eof()
+        if not linger or self._closing:
+            self._closing = True
+            self._cancel_late()
+            self.transport.close()
+            return
+        self._closing = True
+        self._cancel_late()
+        self.transport.write_eof()
+        self._resume(_WAITING | _FULL)
+        loop = asyncio.get_running_loop()
+        self._late = loop.call_later(_LINGER, self.transport.close)
 
     def break_off(self, *, reset: bool = False) -> None:
         """Ends both connections so that no peer takes a message for complete.
@@ -104,66 +398,33 @@ class ClientConnection(RequestHandler):
         ``reset`` is for a body that has no other end than the connection's: a clean close would end
         it.
         """
-        self.drop_upstream()
-        if reset and self.transport is not None:
-            sock = self.transport.get_extra_info("socket")
-            if sock is not None:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            self.transport.abort()
-        self.force_close()
+        if reset and not self.transport.is_closing():
+            reset_on_close(self.transport)
+            self.abort()
+        else:
+            self.close()
 
     def abort(self) -> None:
-        """Ends the connection at once, whatever is still to be written."""
-        if self._wire is not None:
-            self._wire.abort()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self._wire = self.transport
-        self._server.open.add(self)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._server.open.discard(self)
-        # First the handler is cancelled, so that it takes this for the client's doing.
-        super().connection_lost(exc)
+        """Ends both connections at once, whatever is still to be written."""
+        self._closing = True
         self.drop_upstream()
-        self.gone.set_result(None)
+        self.transport.abort()
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        request = self._current_request
-        if request is None or request.content.is_eof() or not self._messages:
-            return
-        if not isinstance(self._messages[-1][0], RawRequestMessage):
-            # aiohttp queues the error of a body behind the request that waits for that body.
-            request.content.set_exception(RequestPayloadError("malformed body"))
+    def stop(self) -> None:
+        """The proxy stops: a connection without an exchange closes, another behind its answer."""
+        if self.exchange is None:
+            self.close()
 
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """The answer to what is no request; the framework's own would quote it back."""
-        if not isinstance(exc, HttpProcessingError):
-            # Not the peer's fault but ours: no answer could be right, and none is made up.
-            self.log_exception("request handler failed", exc_info=exc)
-            self.break_off()
-            return answers.Written()
-        answer = answers.HEAD_TOO_LARGE if isinstance(exc, LineTooLong) else answers.BAD_REQUEST
-        log.info("a request from %s was answered %d %s", self.host, answer.status, answer.code)
-        return answers.Written(answer.encode())
+    def _failed(self, error: Exception) -> None:
+        """Our own code failed. No answer could be right, and none is made up."""
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.failed(error)
+        else:
+            say_failed(self.host, error)
+        self.break_off()
 
-    def log_exception(self, *args: Any, **kw: Any) -> None:
-        """Logs the kind of a failure; its text and traceback may hold what a peer sent."""
-        error = kw.get("exc_info")
-        by_peer = isinstance(error, RequestPayloadError | HttpProcessingError | ConnectionError)
-        level = logging.INFO if by_peer else logging.ERROR
-        log.log(level, "connection of %s failed: %s", self.host, type(error).__name__)
 
-    def _upstream_lost(self, lost: UpstreamConnection) -> None:
-        """Mirrors the end of the connection behind this one; within an exchange forward.py does."""
-        if lost is self._behind and not lost.in_exchange:
-            self._behind = None
-            self.force_close()
+def say_failed(host: str, error: Exception) -> None:
+    """Logs the kind of a failure of our own; its text may hold what a peer sent."""
+    log.error("connection of %s failed: %s", host, type(error).__name__)

@@ -11,27 +11,28 @@ import asyncio
 import errno
 import logging
 import os
+import ssl
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from teeline.config.model import Config, ListenAddress
 from teeline.config.profiles import profiles
+from teeline.proxy.accept import Acceptor, Room, bind, descriptor_room
 from teeline.proxy.clock import Clock, SystemClock
-from teeline.proxy.connection import ClientConnection, ClientServer
+from teeline.proxy.connection import ClientConnection, Clients
 from teeline.proxy.forward import Forwarder
 from teeline.proxy.head import upstream_target
 from teeline.proxy.memory import Inspectors
 from teeline.proxy.sinks import Fanout, Sink, SinkError
 from teeline.proxy.tee import Observers, SchemaChecker
+from teeline.proxy.tls import TLSFilesError, towards_clients
 from teeline.proxy.upstream import Upstream
-from teeline.validators.model import Ended
 from teeline.validators.policy import Policy
 from teeline.validators.profiles import Profiles, Setting
 from teeline.validators.rules import register
 
 log = logging.getLogger("teeline.server")
 
-_BACKLOG = 1024
 _SINK_SECONDS = 5.0
 """What sinks get to flush in at least, however long the streams took."""
 
@@ -98,8 +99,10 @@ class ProxyServer:
             schema_timeout=config.schema.timeout,
         )
         self._forwarders: list[Forwarder] = []
-        self._clients: list[ClientServer] = []
-        self._sockets: list[asyncio.Server] = []
+        self._clients: list[Clients] = []
+        self._acceptors: list[Acceptor] = []
+        self._tls: ssl.SSLContext | None = None
+        self._room = Room(config.clients.connections or descriptor_room())
         self._stopped: asyncio.Future[None] | None = None
 
     @property
@@ -110,16 +113,18 @@ class ProxyServer:
     async def start(self) -> list[Listener]:
         """Binds, starts the sinks, then accepts. Raises ServeError, with nothing left open."""
         try:
+            if self._config.listen_tls is not None:
+                self._tls = towards_clients(self._config.listen_tls)
             listeners = [
                 await self._bind(address, [Upstream(config) for config in upstreams])
                 for address, upstreams in self._config.by_address()
             ]
             await self._sinks.start()
-        except SinkError as error:
-            await self._unbind()
+        except (SinkError, TLSFilesError) as error:
+            self._unbind()
             raise ServeError(str(error)) from None
         except BaseException:
-            await self._unbind()
+            self._unbind()
             raise
         await self._accept()
         return listeners
@@ -127,10 +132,10 @@ class ProxyServer:
     async def _accept(self) -> None:
         """Begins to listen, once everything that a connection needs is there."""
         try:
-            for server in self._sockets:
-                await server.start_serving()
+            for acceptor in self._acceptors:
+                acceptor.start()
         except OSError as error:
-            await self._unbind()
+            self._unbind()
             await self._sinks.close()
             raise ServeError(f"can't listen: {_words(error)}") from None
 
@@ -153,42 +158,24 @@ class ProxyServer:
             self._stopped.set_result(None)
 
     async def _stop(self, deadline: float) -> None:
-        end = asyncio.get_running_loop().time() + deadline
-        for forwarder in self._forwarders:
-            forwarder.stopping = True
-        for server in self._sockets:
-            server.close()
+        self._unbind()
+        for forwarder, clients in zip(self._forwarders, self._clients, strict=True):
+            forwarder.stopping = clients.stopping = True
         for connection in self.connections():
-            if connection.idle:
-                connection.force_close()
-        await self._end_transfers(end)
-        await self._end_connections(end)
-        await self._unbind()
+            connection.stop()
+        if not await self._room.emptied(deadline):
+            if late := sum(len(forwarder.active) for forwarder in self._forwarders):
+                log.warning("%d open exchanges were cut off at shutdown", late)
+            self._cut_off()
+            await self._room.emptied(_SINK_SECONDS)
         await self._observers.settle(self._config.schema.timeout + 1)
         await self._sinks.drain(_SINK_SECONDS)
         await self._sinks.close()
 
-    async def _end_transfers(self, end: float) -> None:
-        transfers = [t for forwarder in self._forwarders for t in forwarder.active]
-        late = await _wait({t.task for t in transfers}, end)
-        for transfer in transfers:
-            if transfer.task in late:
-                transfer.abort(Ended.SHUTDOWN)
-        if late:
-            log.warning("%d open exchanges were cut off at shutdown", len(late))
-            await asyncio.wait(late)
-
-    async def _end_connections(self, end: float) -> None:
-        """Lets what was written go out, as long as there is time."""
-        connections = self.connections()
-        await _wait({connection.gone for connection in connections}, end)
-        for connection in connections:
-            connection.abort()
-
     def _cut_off(self) -> None:
         for forwarder in self._forwarders:
-            for transfer in forwarder.active:
-                transfer.abort(Ended.SHUTDOWN)
+            for exchange in list(forwarder.active):
+                exchange.cut_off()
         for connection in self.connections():
             connection.abort()
 
@@ -196,40 +183,37 @@ class ProxyServer:
         """The connections of clients that are open."""
         return [connection for clients in self._clients for connection in clients.open]
 
-    async def _unbind(self) -> None:
-        for server in self._sockets:
-            server.close()
-            await server.wait_closed()
-        for clients in self._clients:
-            await clients.shutdown(_SINK_SECONDS)
+    def _unbind(self) -> None:
+        for acceptor in self._acceptors:
+            acceptor.close()
 
     async def _bind(self, address: ListenAddress, upstreams: Sequence[Upstream]) -> Listener:
-        forwarder = Forwarder(upstreams, self._observers)
-        clients = ClientServer(forwarder.handle)
+        limits = self._config.clients
+        forwarder = Forwarder(
+            upstreams, self._observers, open_limit=limits.exchanges, head_limit=limits.head
+        )
+        clients = Clients(
+            forwarder.begin,
+            on_closed=self._room.give,
+            head_limit=limits.head,
+            head_timeout=limits.head_timeout,
+        )
         try:
-            server = await asyncio.get_running_loop().create_server(
-                clients, address.host, address.port, backlog=_BACKLOG, start_serving=False
-            )
+            sockets = await bind(address.host, address.port)
         except OSError as error:
             raise ServeError(f"can't listen on {address}: {_words(error)}") from None
+        acceptor = Acceptor(sockets, clients, self._room, self._tls)
         self._forwarders.append(forwarder)
         self._clients.append(clients)
-        self._sockets.append(server)
-        return _listener(address.host, server.sockets[0].getsockname()[1], upstreams)
+        self._acceptors.append(acceptor)
+        scheme = "http" if self._tls is None else "https"
+        return _listener(scheme, address.host, acceptor.port, upstreams)
 
 
-async def _wait(what: set[Any], end: float) -> set[Any]:
-    """Waits for all until a time of the loop's clock; gives those that are still pending then."""
-    if not what:
-        return what
-    left = max(0.0, end - asyncio.get_running_loop().time())
-    return (await asyncio.wait(what, timeout=left))[1]
-
-
-def _listener(host: str, port: int, upstreams: Sequence[Upstream]) -> Listener:
+def _listener(scheme: str, host: str, port: int, upstreams: Sequence[Upstream]) -> Listener:
     # A client can't connect to "all addresses"; on this machine it connects to loopback.
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    origin = f"http://{ListenAddress(reachable, port)}"
+    origin = f"{scheme}://{ListenAddress(reachable, port)}"
     routes = []
     for upstream in upstreams:
         path = upstream.prefix.decode() + "/v1"

@@ -37,6 +37,13 @@ log = logging.getLogger("teeline.tee")
 UNINSPECTED = "none (validator-error)"
 """What ``Exchange.inspection`` says where an observer of ours failed."""
 
+UNREAD = "none (websocket)"
+"""What it says where bytes passed that no inspector reads."""
+
+_AT_ONCE = 256 * 1024
+"""Bytes of a document that is looked at within the call that ends it."""
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+_NO_TRACE = ("", "", True)
 _TRACEPARENT = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})\Z")
 
 
@@ -98,18 +105,12 @@ class Observers:
         self._logged: set[str] = set()
 
     def open(self, upstream: str, client: str, fields: Fields) -> Tee:
-        """The tee of a new exchange, which joins the trace that its request belongs to."""
+        """The tee of a new exchange, which joins the trace that its request belongs to.
+
+        ``fields`` are those of the request that may say so; others are of no interest.
+        """
         now = self._clock.start()
-        trace_id, parent, sampled = trace_context(fields)
-        exchange = Exchange(
-            id=exchange_id(now()),
-            upstream=upstream,
-            client=client,
-            trace_id=trace_id or os.urandom(16).hex(),
-            span_id=os.urandom(8).hex(),
-            parent_span_id=parent,
-            parent_sampled=sampled,
-        )
+        exchange = new_exchange(now(), upstream, client, fields)
         try:
             inspector: ExchangeInspector | None = self._inspect(exchange, self._limits)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
@@ -124,10 +125,19 @@ class Observers:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def later(self, step: Callable[[Ended], None], ended: Ended) -> None:
+        """Takes a step in the next turn of the loop."""
+
+        async def take() -> None:
+            step(ended)
+
+        self.run(take())
+
     async def settle(self, deadline: float) -> None:
         """Waits until all ended exchanges are closed, ``deadline`` seconds at most."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=deadline)
+        end = asyncio.get_running_loop().time() + deadline
+        while self._tasks and (left := end - asyncio.get_running_loop().time()) > 0:
+            await asyncio.wait(set(self._tasks), timeout=left)
 
     def failed(self, what: str, error: Exception) -> None:
         """Says once for each kind of failure that something was not inspected."""
@@ -163,17 +173,31 @@ class Tee:
         """Whether the sinks know of this exchange."""
         return self._opened
 
+    @property
+    def received(self) -> int:
+        """Grows with what the client is sent: an answer's head and its body."""
+        return self.exchange.response_bytes + (self.exchange.status is not None)
+
     def request_head(self, head: RequestHead, at: float) -> None:
         if self._inspector is not None:
             self._feed(self._inspector.request_head, head, at)
         if not self._opened:
             self._open_uninspected(head, at)
 
+    # A call for each piece: no arguments are packed, no step is looked up.
+
     def request_body(self, data: bytes, at: float) -> None:
-        if self._inspector is not None:
-            self._feed(self._inspector.request_body, data, at)
-        else:
+        inspector = self._inspector
+        if inspector is None:
             self.exchange.request_bytes += len(data)
+            return
+        try:
+            outputs = inspector.request_body(data, at)
+        except Exception as error:  # noqa: BLE001  observers can't break traffic
+            self._fail("inspector", error)
+            return
+        if outputs:
+            self._emit(outputs)
 
     def request_end(self, at: float) -> None:
         if self._inspector is not None:
@@ -186,31 +210,63 @@ class Tee:
             self.exchange.status = head.status
 
     def response_body(self, data: bytes, at: float) -> None:
-        if self._inspector is not None:
-            self._feed(self._inspector.response_body, data, at)
-        else:
+        inspector = self._inspector
+        if inspector is None:
             self.exchange.response_bytes += len(data)
+            return
+        try:
+            outputs = inspector.response_body(data, at)
+        except Exception as error:  # noqa: BLE001  observers can't break traffic
+            self._fail("inspector", error)
+            return
+        if outputs:
+            self._emit(outputs)
 
-    def end(self, ended: Ended) -> asyncio.Task[None]:
-        """Ends the exchange; what is left to do for it goes on beside the next one."""
-        return self._observers.run(self.finish(ended))
+    def switched(self, status: int, at: float) -> None:
+        """The connection speaks another protocol from here on, which nobody inspects."""
+        self.exchange.status = status
+        self.exchange.timing.first_byte = at
+        self.exchange.inspection = UNREAD
+        self._inspector = None
 
-    async def finish(self, ended: Ended) -> None:
-        """The end of an exchange: its last checks, the wait for schema checks, ``Closed``."""
+    def tunnelled(self, sent: int, received: int) -> None:
+        """So many bytes passed unread, from the client and to it."""
+        self.exchange.request_bytes += sent
+        self.exchange.response_bytes += received
+
+    def end(self, ended: Ended) -> None:
+        """Ends the exchange: its last checks and ``Closed``.
+
+        What takes long is left for later: a large document is looked at when the bytes that have
+        come are on their way, and schema checks are waited for beside the traffic.
+        """
+        exchange = self.exchange
+        if (
+            self._inspector is not None
+            and exchange.response_bytes > _AT_ONCE
+            and not exchange.events
+        ):
+            self._observers.later(self._finish, ended)
+        else:
+            self._finish(ended)
+
+    def _finish(self, ended: Ended) -> None:
         if self._inspector is not None:
             self._feed(self._inspector.end, ended, self.now())
         if self._inspector is not None and self._inspector.pending:
-            await self._await_checks()
-        if not self._closed:
+            self._observers.run(self._await_checks(ended))
+        elif not self._closed:
             self._close_uninspected(ended)
 
-    async def _await_checks(self) -> None:
+    async def _await_checks(self, ended: Ended) -> None:
         if self._checks:
             await asyncio.wait(set(self._checks), timeout=self._observers.schema_timeout)
         for check in self._checks:
             check.cancel()
         if self._inspector is not None and self._inspector.pending:
             self._feed(self._inspector.expire, self.now())
+        if not self._closed:
+            self._close_uninspected(ended)
 
     def _feed(self, step: Callable[..., Sequence[Output]], *what: Any) -> None:
         try:
@@ -231,8 +287,10 @@ class Tee:
             self._fail("policy", error)
             return
         for output in outputs:
-            self._opened = self._opened or isinstance(output, Opened)
-            self._closed = self._closed or isinstance(output, Closed)
+            if isinstance(output, Opened):
+                self._opened = True
+            elif isinstance(output, Closed):
+                self._closed = True
         self._observers.sinks.emit(outputs)
 
     def _start_check(self, check: SchemaCheck) -> None:
@@ -273,11 +331,28 @@ class Tee:
         self._observers.sinks.emit((Closed(self.exchange),))
 
 
-def exchange_id(at: float) -> str:
-    """A UUIDv7 (RFC 9562 5.7) as 32 hex digits: ids sort by the time that exchanges began."""
-    value = int(at * 1000) << 80 | int.from_bytes(os.urandom(10), "big")
-    value = value & ~(0xF << 76) | 7 << 76
-    return f"{value & ~(3 << 62) | 2 << 62:032x}"
+def new_exchange(at: float, upstream: str, client: str, fields: Fields = ()) -> Exchange:
+    """An exchange with ids of its own, in the trace that header fields say it belongs to."""
+    trace_id, parent, sampled = trace_context(fields) if fields else _NO_TRACE
+    # One call of the kernel for all three ids.
+    random = os.urandom(34).hex()
+    return Exchange(
+        id=exchange_id(at, random),
+        upstream=upstream,
+        client=client,
+        trace_id=trace_id or random[20:52],
+        span_id=random[52:],
+        parent_span_id=parent,
+        parent_sampled=sampled,
+    )
+
+
+def exchange_id(at: float, random: str) -> str:
+    """A UUIDv7 (RFC 9562 5.7) as 32 hex digits: ids sort by the time that exchanges began.
+
+    ``random`` holds twenty random hex digits at its beginning.
+    """
+    return f"{int(at * 1000):012x}7{random[:3]}{_VARIANT[random[3]]}{random[4:19]}"
 
 
 def trace_context(fields: Fields) -> tuple[str, str, bool]:
@@ -290,5 +365,5 @@ def trace_context(fields: Fields) -> tuple[str, str, bool]:
     values = [value for name, value in fields if name.lower() == b"traceparent"]
     match = _TRACEPARENT.match(values[0]) if len(values) == 1 else None
     if match is None:
-        return "", "", True
+        return _NO_TRACE
     return match[1].decode(), match[2].decode(), bool(int(match[3], 16) & 1)

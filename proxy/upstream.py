@@ -1,60 +1,75 @@
 """The way to an upstream: the connection behind one client connection, and what can go wrong on it.
 
-What belongs here: connecting, sending a request's bytes, reading answers as head and pieces, and
-every failure as an ``UpstreamError``. What doesn't: what is forwarded (forward.py, head.py).
-aiohttp's parser and its buffered protocol are used without its ClientSession, which sends fields of
-its own, retries idempotent requests, keeps a pool and swallows 1xx answers.
+What belongs here: connecting, the upstream side's protocol, and every failure to connect as an
+``UpstreamError``. What doesn't: what is forwarded (transfer.py, head.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import os
 import ssl
-from collections.abc import Callable
-from typing import NamedTuple
-
-from aiohttp.client_exceptions import ClientError, ClientOSError, ClientPayloadError
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.http import StreamWriter
-from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.http_parser import RawResponseMessage
-from aiohttp.streams import EofStream, StreamReader
+from typing import Protocol, cast
 
 from teeline.config.model import UpstreamConfig
-from teeline.proxy import answers
-from teeline.proxy.head import Fields
-from teeline.validators.model import Ended
+from teeline.proxy import answers, outbound, pieces, sockets, tls
 
-BUFFER = 64 * 1024
-"""Bytes of a body that wait for the other side at most twice over, on each side of a connection."""
-MAX_LINE = 64 * 1024
-"""Bytes of a request line, status line or header field that the parser takes."""
-MAX_FIELDS = 256
-"""Header fields of a head that the parser takes."""
+_HAPPY_EYEBALLS = 0.25
 
 
 class UpstreamError(Exception):
-    """There is no answer, or no more of it. Before its head ``answer`` goes to the client."""
+    """There is no connection; ``answer`` goes to the client."""
 
-    def __init__(self, answer: answers.Answer, ended: Ended | None = None) -> None:
+    def __init__(self, answer: answers.Answer) -> None:
         super().__init__(answer.code)
         self.answer = answer
-        self.ended = ended or answer.ended
-        """How an exchange has ended whose answer this breaks off."""
 
 
-class AnswerHead(NamedTuple):
-    """The head of an answer, 1xx included. ``persistent``: the connection goes on behind it."""
+class Receiver(Protocol):
+    """What an exchange does with what its upstream does."""
 
-    status: int
-    reason: bytes
-    fields: Fields
-    chunked: bool
-    persistent: bool
+    @property
+    def uploading(self) -> bool:
+        """Whether the request is still being sent."""
+
+    def answer_bytes(self, data: bytes) -> None: ...
+
+    def answer_eof(self) -> None:
+        """The upstream sends no more."""
+
+    def upstream_lost(self, exc: BaseException | None) -> None:
+        """The connection is over; ``exc`` is None where it was closed in good order."""
+
+    def failed(self, error: Exception) -> None:
+        """Our own code failed."""
+
+
+class Owner(Protocol):
+    """Whose connection to an upstream it is."""
+
+    def upstream_lost(self, lost: UpstreamConnection) -> None:
+        """The connection is over, from whichever side; told once."""
+
+    def upstream_full(self, full: bool) -> None:
+        """The upstream takes bytes more slowly than they come, or again as fast."""
+
+
+class Unowned:
+    """The owner of a connection that is only tried."""
+
+    def upstream_lost(self, lost: UpstreamConnection) -> None:
+        """Nobody minds."""
+
+    def upstream_full(self, full: bool) -> None:
+        """Nothing is sent."""
 
 
 class Upstream:
-    """One relay of the configuration: where it is and how to get there."""
+    """One relay of the configuration: where it is and how to get there.
+
+    Raises TLSFilesError where a file of its certificates can't be used.
+    """
 
     def __init__(self, config: UpstreamConfig) -> None:
         self.name = config.name
@@ -63,137 +78,121 @@ class Upstream:
         self.authority = config.url.authority.encode("ascii")
         self.base = config.url.path.encode("ascii")
         self.prefix = config.prefix.encode("ascii")
-        self._tls = _tls_context() if config.url.scheme == "https" else None
+        self._tls = tls.towards_upstream(config.tls) if config.url.scheme == "https" else None
+        self._server_name = config.tls.server_name if config.tls is not None else None
+        # An address has nothing to race against, and the race takes four tasks.
+        self._stagger = None if _is_address(config.url.host) else _HAPPY_EYEBALLS
+        self._proxy = outbound.proxy_of(config, os.environ)
 
-    async def connect(self, on_lost: Callable[[UpstreamConnection], None]) -> UpstreamConnection:
-        """Opens a connection; ``on_lost`` is called with it when it ends, from whichever side.
-
-        Raises UpstreamError.
-        """
-        loop = asyncio.get_running_loop()
+    async def connect(self, owner: Owner) -> UpstreamConnection:
+        """Opens a connection. Raises UpstreamError."""
         try:
             async with asyncio.timeout(self.timeouts.connect):
-                _, connection = await loop.create_connection(
-                    lambda: UpstreamConnection(loop, on_lost),
-                    self.url.host,
-                    self.url.port,
-                    ssl=self._tls,
-                    happy_eyeballs_delay=0.25,
-                )
+                return await self._connect(owner)
         except TimeoutError:
             raise UpstreamError(answers.CONNECT_TIMEOUT) from None
         except ssl.SSLError:
             raise UpstreamError(answers.TLS_FAILED) from None
         except (OSError, UnicodeError):
             raise UpstreamError(answers.UNREACHABLE) from None
+
+    async def _connect(self, owner: Owner) -> UpstreamConnection:
+        connection = UpstreamConnection(owner)
+        loop, url = asyncio.get_running_loop(), self.url
+        name = (self._server_name or url.host) if self._tls is not None else None
+        if self._proxy is not None:
+            try:
+                await outbound.connect(self._proxy, url, connection, self._tls, name)
+            except outbound.ProxyError:
+                raise UpstreamError(answers.PROXY_FAILED) from None
+            return connection
+        await loop.create_connection(
+            lambda: connection,
+            url.host,
+            url.port,
+            ssl=self._tls,
+            server_hostname=name,
+            happy_eyeballs_delay=self._stagger,
+        )
         return connection
 
 
-class UpstreamConnection(ResponseHandler):
-    """One connection to an upstream; exchanges follow each other on it, never overlapping.
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
-    For each: ``begin``, write to ``writer``, ``read_head`` until a final one, ``read_piece`` until
-    it gives nothing, ``finish``.
-    """
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, on_lost: Callable[[UpstreamConnection], None]
-    ) -> None:
-        super().__init__(loop)
-        self._on_lost = on_lost
-        self._body: StreamReader | None = None
-        self.in_exchange = False
-        self.lost: asyncio.Future[None] = loop.create_future()
-        self.writer = StreamWriter(self, loop)
+class UpstreamConnection(asyncio.BufferedProtocol):
+    """One connection to an upstream; exchanges follow each other on it, never overlapping."""
 
-    def begin(self, method: str) -> None:
-        """Makes ready for one exchange."""
-        self.in_exchange = True
-        self._body = None
-        self.writer = StreamWriter(self, self._loop)
-        self.set_response_params(
-            skip_payload=method == "HEAD",
-            read_until_eof=True,
-            auto_decompress=False,
-            read_bufsize=BUFFER,
-            max_line_size=MAX_LINE,
-            max_field_size=MAX_LINE,
-            max_headers=MAX_FIELDS,
-        )
+    __slots__ = ("_owner", "exchange", "lost", "transport")
 
-    def finish(self) -> bool:
-        """Ends an exchange whose answer was read whole; true where the connection can be used
-        again.
-        """
-        self.in_exchange = False
-        self._body = None
-        reusable = self.is_connected() and not self.should_close
-        if not reusable:
-            self.abort()
-        return reusable
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self.exchange: Receiver | None = None
+        self.lost = False
 
-    async def read_head(self) -> AnswerHead:
-        """The next head, 1xx or final. Raises UpstreamError."""
-        try:
-            message, body = await self.read()
-        except HttpProcessingError:
-            raise UpstreamError(answers.UNPARSABLE) from None
-        except (ClientError, OSError, EofStream):
-            raise UpstreamError(answers.CLOSED) from None
-        if message.code == 101:
-            # Upgrade was not passed on, so there is nothing to switch to (RFC 9110 15.2.2).
-            raise UpstreamError(answers.UNPARSABLE)
-        self._body = body
-        return _head_of(message)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        sockets.keep_alive(self.transport)
 
-    async def read_piece(self) -> bytes:
-        """What has arrived of the body, at least a byte; nothing at its end.
+    def abort(self) -> None:
+        """Ends the connection at once, and with it what the upstream is still doing."""
+        self.exchange = None
+        self.transport.abort()
 
-        Raises UpstreamError.
-        """
-        body = self._body
-        assert body is not None
-        try:
-            piece = await body.readany()
-        except (ClientError, HttpProcessingError, OSError, RuntimeError):
-            # Bytes that came before the break are the client's; aiohttp's readany withholds them.
-            if rest := body._read_nowait(-1):
-                return rest
-            raise UpstreamError(answers.CLOSED, Ended.UPSTREAM_ABORTED) from None
-        if not piece and isinstance(self.exception(), ClientOSError):
-            # A body that ends with the connection looks whole to the parser even after a reset.
-            raise UpstreamError(answers.CLOSED, Ended.UPSTREAM_ABORTED)
-        return piece
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return pieces.buffer()
 
-    def data_received(self, data: bytes) -> None:
-        if data and not self.in_exchange:
+    def buffer_updated(self, nbytes: int) -> None:
+        exchange = self.exchange
+        if exchange is None:
             # Nobody asked: it would be taken for the answer to the next request.
-            self.abort()
+            self.transport.abort()
             return
-        super().data_received(data)
+        try:
+            exchange.answer_bytes(pieces.piece(nbytes))
+        except Exception as error:  # noqa: BLE001  said by its kind, and only this exchange ends
+            exchange.failed(error)
+
+    def eof_received(self) -> bool:
+        exchange = self.exchange
+        if exchange is not None:
+            try:
+                exchange.answer_eof()
+            except Exception as error:  # noqa: BLE001  as above
+                exchange.failed(error)
+        return False
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        super().connection_lost(exc)
-        body = self._body
-        if body is not None and not body.is_eof() and body.exception() is None:
-            # aiohttp forgets the body where its parser failed within it; its reader would wait
-            # forever.
-            body.set_exception(ClientPayloadError("connection lost"))
-        self.lost.set_result(None)
-        self._on_lost(self)
+        self.lost = True
+        exchange = self.exchange
+        if exchange is not None and exc is not None and exchange.uploading:
+            self._rescue(exchange)
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.upstream_lost(exc)
+        self._owner.upstream_lost(self)
 
+    def _rescue(self, exchange: Receiver) -> None:
+        """Reads the answer of an upstream that took no more of the request.
 
-def _head_of(message: RawResponseMessage) -> AnswerHead:
-    return AnswerHead(
-        status=message.code,
-        reason=message.reason.encode("utf-8", "surrogateescape"),
-        fields=message.raw_headers,
-        chunked=bool(message.chunked),
-        persistent=not message.should_close,
-    )
+        It may have answered (413, 401) and closed; the write that fails for that ends the
+        transport before it reads what has come.
+        """
+        try:
+            for data in sockets.left_unread(self.transport):
+                if self.exchange is not exchange:
+                    return
+                exchange.answer_bytes(data)
+        except Exception as error:  # noqa: BLE001  as above
+            exchange.failed(error)
 
+    def pause_writing(self) -> None:
+        self._owner.upstream_full(True)
 
-def _tls_context() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
+    def resume_writing(self) -> None:
+        self._owner.upstream_full(False)

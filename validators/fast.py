@@ -25,7 +25,7 @@ import orjson
 
 MAX_HOLE: Final = 4096
 """Bytes of one hole. A longer one is worth a full check."""
-MAX_BLOCK: Final = 64 * 1024
+MAX_BLOCK: Final = 16 * 1024
 """Bytes of an event that a template is learnt from."""
 MAX_TEMPLATES: Final = 8
 CREDIT: Final = 6
@@ -84,9 +84,12 @@ class Cursor(Protocol):
 
 
 class Template:
-    """The bytes of one event, framing and all, with holes. ``line``: where its data line starts in them."""
+    """The bytes of one event, framing and all, with holes.
 
-    __slots__ = ("_first", "_size", "_steps", "line", "text", "to")
+    ``like`` is the value of an event that fits, ``line`` where the data line starts in the bytes.
+    """
+
+    __slots__ = ("_first", "_size", "_steps", "like", "line", "text", "to")
 
     def __init__(
         self, spans: Sequence[bytes], holes: Sequence[Hole], line: int, to: OpenText
@@ -98,6 +101,7 @@ class Template:
         )
         self.line = line
         self.to = to
+        self.like: Any = None
         self.text: bytes | str = b""
 
     def match(self, data: bytes, start: int, number: bytes | None = None) -> int:
@@ -143,10 +147,11 @@ def _string(data: bytes, start: int) -> tuple[int, str]:
 class FastPath:
     """The templates of one stream; ``armed`` are those that events can be accepted by now.
 
-    ``longest`` is the limit on an event's bytes, which no template may lead past.
+    ``longest`` is the limit on an event's bytes, which no template may lead past. ``like`` is the value of
+    an event that differs from the last one taken in nothing but its holes.
     """
 
-    __slots__ = ("_accepted", "_learnt", "_longest", "_templates", "armed")
+    __slots__ = ("_accepted", "_learnt", "_longest", "_templates", "armed", "like")
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
@@ -154,6 +159,7 @@ class FastPath:
         self.armed: list[Template] = []
         self._learnt = 0
         self._accepted = 0
+        self.like: Any = None
 
     def disarm(self) -> None:
         """Something else than a text delta has come."""
@@ -181,9 +187,10 @@ class FastPath:
             else:
                 break
             index += 1
-            cursor.index = index
-            cursor.byte = offset + at + template.line
-            template.to.add(template.text, index, cursor.byte)
+            byte = offset + at + template.line
+            cursor.index, cursor.byte = index, byte
+            template.to.add(template.text, index, byte)
+            self.like = template.like
             at = end
         self._accepted += index - events
         return at, index
@@ -193,7 +200,7 @@ class FastPath:
         number = _number(value, to.holes)
         for template in self._templates:
             if template.match(block, 0, number) == len(block):
-                template.to = to
+                template.to, template.like = to, value
                 if template not in self.armed:
                     self.armed = [*self.armed, template]
                 return
@@ -204,6 +211,7 @@ class FastPath:
                 return
             made = learnt(block, data, value, to)
             if made is not None:
+                made.like = value
                 self._templates = [*self._templates[1 - MAX_TEMPLATES :], made]
                 self.armed = [*(t for t in self.armed if t in self._templates), made]
 

@@ -187,7 +187,7 @@ class Inspector:
             body.stream.feed(data)
         else:
             body.feed(data)
-        self._pace.read(at, streaming=body.streaming)
+        self._pace.read(at, streaming=body.stream is not None)
         if timing.first_event is None and exchange.events:
             timing.first_event = at
         self._timeline.read(at, exchange.events, size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from teeline.validators.events import Closed, Found, Output
+from teeline.validators.events import Closed, Found, Opened, Output
 from teeline.validators.model import Exchange, Rule, Severity, Violation
 from teeline.validators.profiles import Profile, Profiles
 
@@ -46,8 +46,10 @@ class Policy:
 
     def apply(self, outputs: Sequence[Output]) -> Sequence[Output]:
         """The outputs of one exchange as the user wants to see them; the same where nothing applies."""
-        if not outputs:
-            return outputs
+        if not outputs or (len(outputs) == 1 and isinstance(outputs[0], Opened)):
+            return (
+                outputs  # nothing was found yet, and nothing is known that could choose a profile
+            )
         profile = self._profiles.choose(outputs[0].exchange) if self._profiles is not None else None
         if not (self._dropped or self._severity or profile is not None):
             return outputs

@@ -218,11 +218,15 @@ class Profiles:
         return None
 
 
+_MAX_HOSTS: Final = 256
+
+
 class _MarkerIndex:
     """The markers of all profiles by what they look at, so that an exchange costs a few look-ups."""
 
     def __init__(self, known: Iterable[Profile]) -> None:
         self._hosts: dict[str, str] = {}
+        self._seen_hosts: dict[str, dict[str, str]] = {}
         self._headers: dict[str, list[tuple[str, str]]] = {}
         self._members: dict[str, str] = {}
         self._starts: list[tuple[str, str, str]] = []
@@ -237,20 +241,31 @@ class _MarkerIndex:
 
     def found(self, marks: Marks) -> dict[str, str]:
         """Profile -> the marker that an answer shows of it, in words."""
-        found: dict[str, str] = {}
-        for suffix in _suffixes(marks.host.lower()):
-            if suffix in self._hosts:
-                found.setdefault(self._hosts[suffix], f"host {suffix.lstrip('-')}")
+        found = dict(self._by_host(marks.host)) if marks.host else {}
         for name, value in marks.headers:
             for start, profile in self._headers.get(name.lower(), ()):
                 if value.lower().startswith(start):
                     found.setdefault(profile, f"header {name.lower()}")
-        for slot, start, profile in self._starts:
-            if getattr(marks, slot).startswith(start):
-                found.setdefault(profile, f"{slot} {start}")
-        for member in sorted(marks.members & self._members.keys()):
-            found.setdefault(self._members[member], f"member {member}")
+        if marks.fingerprint or marks.id:
+            for slot, start, profile in self._starts:
+                if getattr(marks, slot).startswith(start):
+                    found.setdefault(profile, f"{slot} {start}")
+        if marks.members:
+            for member in sorted(marks.members & self._members.keys()):
+                found.setdefault(self._members[member], f"member {member}")
         return found
+
+    def _by_host(self, host: str) -> dict[str, str]:
+        """The same for the host alone. Remembered: an upstream has one for all its exchanges."""
+        known = self._seen_hosts.get(host)
+        if known is None:
+            known = {}
+            for suffix in _suffixes(host.lower()):
+                if suffix in self._hosts:
+                    known.setdefault(self._hosts[suffix], f"host {suffix.lstrip('-')}")
+            if len(self._seen_hosts) < _MAX_HOSTS:
+                self._seen_hosts[host] = known
+        return known
 
 
 def _suffixes(host: str) -> Iterator[str]:

@@ -21,6 +21,7 @@ from teeline.proxy.reports.examples import Line, compared
 from teeline.proxy.reports.model import Style
 from teeline.proxy.reports.text import drawn, severity_word, terminal_width, wrapped
 from teeline.proxy.text import printable
+from teeline.validators.detectors.observations import PROBE_RULES
 from teeline.validators.model import Rule, Severity
 from teeline.validators.rules import examples, register
 
@@ -36,7 +37,9 @@ def rules(rule_id: str | None, family: str | None, form: str) -> None:
 
     With --format json every field is given; the examples are exchange files.
     """
-    chosen = _chosen(register(), rule_id, family)
+    # The relay check's own rules are explained where they are asked for; live traffic has none of them.
+    known = register() if rule_id is None and family is None else {**register(), **PROBE_RULES}
+    chosen = _chosen(known, rule_id, family)
     if form == "json":
         document = {"v": 1, "rules": [as_object(rule) for rule in chosen]}
         text = json.dumps(document, indent=1) + "\n"
@@ -118,6 +121,8 @@ def explained(rule: Rule, style: Style) -> Iterator[Text]:
     yield from wrapped("why", rule.why, 0, style.width)
     yield from wrapped("fix", rule.fix, 0, style.width)
     yield from wrapped("from", _source(rule), 0, style.width, "dim")
+    if not rule.bad:
+        return
     wrong, right = compared(rule.bad, rule.good, style.width - len(_GUTTER[True]))
     # What is only observed isn't wrong, and its counterpart not the better for it.
     observed = rule.severity is Severity.INFO

@@ -18,6 +18,7 @@ import click
 
 from teeline.config.load import ConfigError, Setting, load
 from teeline.config.model import Config, UpstreamConfig
+from teeline.proxy.accept import raise_descriptor_limit
 from teeline.proxy.audit.record import Origin, ruleset_id
 from teeline.proxy.audit.sink import AuditSink
 from teeline.proxy.cli import CANT_RUN, USAGE
@@ -28,7 +29,7 @@ from teeline.proxy.server import Listener, ProxyServer, ServeError
 from teeline.proxy.sinks import Sink, SinkError
 from teeline.proxy.telemetry.sink import TelemetrySink
 from teeline.proxy.text import printable
-from teeline.proxy.upstream import Upstream, UpstreamError
+from teeline.proxy.upstream import Unowned, Upstream, UpstreamError
 from teeline.validators.rules import register
 
 log = logging.getLogger("teeline")
@@ -71,6 +72,7 @@ def command(
         _log_to_stderr()
         # Sinks write from threads of their own; at the default 5 ms they would hold up the loop.
         sys.setswitchinterval(_SWITCH_SECONDS)
+        raise_descriptor_limit()
         asyncio.run(_serve(config, sinks, _say))
     except ConfigError as error:
         for problem in error.problems:
@@ -188,7 +190,7 @@ async def say_if_quiet(server: ProxyServer, say: Say, seconds: float) -> None:
 async def say_if_unreachable(config: UpstreamConfig, say: Say) -> None:
     """A line if an upstream takes no connection now; it may later, so this is no error."""
     try:
-        connection = await Upstream(config).connect(lambda _: None)
+        connection = await Upstream(config).connect(Unowned())
     except UpstreamError as error:
         say(
             f"teeline: warning: {config.url}: {error.answer.message} Requests get a {error.answer.status}."

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
 from aiohttp import web
 
+from teeline.proxy.demo import face, faceresponses
 from teeline.proxy.demo.scenarios import (
     ANSWER_ID,
     CLEAN_JSON,
@@ -35,11 +37,17 @@ MAX_REQUEST = 1024 * 1024
 MAX_MODEL = 200
 """Characters of a model's name that an answer repeats."""
 
+AnswerTo = Callable[[Mapping[str, Any]], Answer]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
 _MODELS_CREATED = 1_760_000_000
 
 
 class Relay:
-    """Serves ``GET /v1/models`` and ``POST /v1/chat/completions`` on an ephemeral loopback port.
+    """Serves models, chat completions, responses and embeddings on an ephemeral loopback port.
+
+    Scenarios are models of chat completions. The model ``clean`` keeps to the protocol whatever is
+    asked, and so does every model of responses and embeddings.
 
     ``pace`` is the time between two pieces of a stream in seconds, 0 or more. Transcripts are
     kept only while ``recording`` is on; whoever turns it on takes them out again.
@@ -58,7 +66,9 @@ class Relay:
         """
         app = web.Application(client_max_size=MAX_REQUEST)
         app.router.add_get("/v1/models", self._models)
-        app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/v1/chat/completions", self._answered(self._chosen))
+        app.router.add_post("/v1/responses", self._answered(faceresponses.responses))
+        app.router.add_post("/v1/embeddings", self._answered(faceresponses.embeddings))
         app.router.add_route("*", "/{path:.*}", self._elsewhere)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
@@ -83,31 +93,40 @@ class Relay:
     async def _models(self, request: web.Request) -> web.StreamResponse:
         entries = [
             {"id": name, "object": "model", "created": _MODELS_CREATED, "owned_by": "teeline-demo"}
-            for name in self._scenarios
+            for name in (*self._scenarios, face.CLEAN_MODEL)
         ]
         return _document(200, {"object": "list", "data": entries})
 
     async def _elsewhere(self, request: web.Request) -> web.StreamResponse:
         return _refusal(404, "invalid_request_error", "This relay has no such path.")
 
-    async def _chat(self, request: web.Request) -> web.StreamResponse:
-        try:
-            body = await request.read()
-            asked = orjson.loads(body)
-        except web.HTTPRequestEntityTooLarge:
-            return _refusal(413, "invalid_request_error", "The request body is too large.")
-        except orjson.JSONDecodeError:
-            return _refusal(400, "invalid_request_error", "The request body is not valid JSON.")
-        if not isinstance(asked, dict) or not isinstance(asked.get("model"), str):
-            return _refusal(400, "invalid_request_error", "The request names no model.")
-        answer = chosen(self._scenarios, asked)
-        transcript = self._transcript(request, body, answer)
-        self._answers += 1
-        made = f"chatcmpl-demo-{self._answers}"
-        pieces = [_filled(piece, asked["model"], made) for piece in answer.pieces]
-        if answer.stream:
-            return await self._streamed(request, answer, pieces, transcript.answer)
-        return await _whole(request, answer, b"".join(pieces), transcript.answer)
+    def _chosen(self, asked: Mapping[str, Any]) -> Answer:
+        if asked["model"] == face.CLEAN_MODEL:
+            return face.chat(asked)
+        return chosen(self._scenarios, asked)
+
+    def _answered(self, answer_to: AnswerTo) -> Handler:
+        """A handler that reads the request's document and sends what is to be answered."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            try:
+                body = await request.read()
+                asked = orjson.loads(body)
+            except web.HTTPRequestEntityTooLarge:
+                return _refusal(413, "invalid_request_error", "The request body is too large.")
+            except orjson.JSONDecodeError:
+                return _refusal(400, "invalid_request_error", "The request body is not JSON.")
+            if not isinstance(asked, dict) or not isinstance(asked.get("model"), str):
+                return _refusal(400, "invalid_request_error", "The request names no model.")
+            self._answers += 1
+            prefix = "resp_demo_" if request.path.endswith("/responses") else "chatcmpl-demo-"
+            answer = filled(answer_to(asked), f"{prefix}{self._answers}", asked["model"])
+            transcript = self._transcript(request, body, answer)
+            if answer.stream:
+                return await self._streamed(request, answer, transcript.answer)
+            return await _whole(request, answer, b"".join(answer.pieces), transcript.answer)
+
+        return handle
 
     def _transcript(self, request: web.Request, body: bytes, answer: Answer) -> Transcript:
         received = Message((request.method, request.raw_path), request.raw_headers, bytearray(body))
@@ -118,13 +137,13 @@ class Relay:
         return transcript
 
     async def _streamed(
-        self, request: web.Request, answer: Answer, pieces: Sequence[bytes], sent: Message
+        self, request: web.Request, answer: Answer, sent: Message
     ) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, headers=_fields(answer.content_type))
         response.enable_chunked_encoding()
         try:
             await _begin(response, request, sent)
-            for piece in pieces:
+            for piece in answer.pieces:
                 sent.body += piece
                 await response.write(piece)
                 await asyncio.sleep(self._pace)
@@ -164,11 +183,12 @@ def _with_usage(answer: Answer) -> Answer:
     return Answer(pieces, answer.content_type, answer.status, answer.coding, answer.cut)
 
 
-def _filled(piece: bytes, model: str, answer_id: str) -> bytes:
-    name = json.dumps(model[:MAX_MODEL])[1:-1]
-    return piece.replace(ANSWER_ID.encode(), answer_id.encode()).replace(
-        MODEL.encode(), name.encode()
-    )
+def filled(answer: Answer, made: str, model: str) -> Answer:
+    """The answer under an id of its own and the name of the model that was asked for."""
+    name = json.dumps(model[:MAX_MODEL])[1:-1].encode()
+    # The id first: the model's name may be anything.
+    pieces = (p.replace(ANSWER_ID.encode(), made.encode()) for p in answer.pieces)
+    return replace(answer, pieces=tuple(piece.replace(MODEL.encode(), name) for piece in pieces))
 
 
 async def _whole(

@@ -8,11 +8,16 @@ import pytest
 
 from teeline.config.load import ConfigError, Setting, load
 from teeline.config.model import (
+    FROM_ENVIRONMENT,
     AuditConfig,
+    ClientsConfig,
     Config,
     ListenAddress,
+    ListenTLS,
+    ProxyURL,
     Timeouts,
     UpstreamConfig,
+    UpstreamTLS,
     UpstreamURL,
 )
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
@@ -57,8 +62,11 @@ def test_the_example_in_the_file_of_defaults_can_be_used(file: Path) -> None:
     start = lines.index("# upstreams:")
     example = [line.removeprefix("# ") for line in lines[start:] if line.startswith("# ")]
     file.write_text("\n".join(example), encoding="utf-8")
+    tls = UpstreamTLS(
+        Path("authorities.pem"), Path("client.pem"), Path("client.key"), "relay.internal"
+    )
     assert load(str(file)).upstreams == (
-        UpstreamConfig(RELAY.url, "relay", timeouts=Timeouts(connect=10.0)),
+        UpstreamConfig(RELAY.url, "relay", timeouts=Timeouts(connect=10.0), tls=tls),
     )
 
 
@@ -68,8 +76,14 @@ def test_every_setting_can_be_set(file: Path) -> None:
 listen: 0.0.0.0:9000
 upstreams:
   - {name: a, url: http://a.example/v1, timeouts: {connect: 1, first_byte: 2.5, idle: 3, total: null}}
-  - {name: b, url: http://b.example, prefix: /b}
-  - {name: c, url: http://c.example, listen: "[::1]:9001"}
+  - {name: b, url: http://b.example, prefix: /b, proxy: env}
+  - name: c
+    url: https://c.example
+    listen: "[::1]:9001"
+    tls: {ca: ca.pem, cert: c.pem, key: c.key, server_name: c.internal, verify: true}
+    proxy: http://me:s3cret@proxy.example:3128
+listen_tls: {cert: server.pem, key: server.key}
+clients: {connections: 10, exchanges: 5, head: 1000, head_timeout: null}
 rules: {select: [chatstream, http.truncated], ignore: [chatstream.*], severity: {sse: info}}
 limits: {body: 1000, depth: 5}
 audit: {enabled: false, dir: /var/log/teeline}
@@ -83,6 +97,11 @@ schema: {timeout: 0.5}
     a, b, c = config.upstreams
     assert a.timeouts == Timeouts(connect=1.0, first_byte=2.5, idle=3.0, total=None)
     assert (b.prefix, c.listen) == ("/b", ListenAddress("::1", 9001))
+    assert c.tls == UpstreamTLS(Path("ca.pem"), Path("c.pem"), Path("c.key"), "c.internal")
+    assert (a.proxy, b.proxy) == (None, FROM_ENVIRONMENT)
+    assert c.proxy == ProxyURL("http", "proxy.example", 3128, "me:s3cret")
+    assert config.listen_tls == ListenTLS(Path("server.pem"), Path("server.key"))
+    assert config.clients == ClientsConfig(10, 5, 1000, None)
     assert config.rules.select == ("chatstream", "http.truncated")
     assert config.rules.ignore == ("chatstream.*",)
     assert config.rules.severity == {"sse": Severity.INFO}
@@ -144,6 +163,18 @@ def test_unknown_keys_are_all_named_with_their_place_and_the_nearest_known(file:
             "upstreams: [{url: http://h, timeouts: {idle: 0}}]",
             "1:46: `idle`: is 0 seconds; write null for no limit",
         ),
+        ("upstreams: [{url: http://h, tls: {}}]", "1:13: `tls` is for upstreams with an https://"),
+        (
+            "upstreams: [{url: https://h, tls: {key: k}}]",
+            "1:35: `tls` has a key without a cert",
+        ),
+        (
+            "upstreams: [{url: https://h, proxy: socks5://sk-secret}]",
+            "1:37: `proxy`: a proxy is `env`",
+        ),
+        ("listen_tls: {key: k}", "1:13: `listen_tls` needs a `cert`"),
+        ("clients: {connections: 0}", "1:24: `connections`: is not a whole number above 0"),
+        ("clients: {head_timeout: 0}", "1:25: `head_timeout`: is 0 seconds; write null"),
         ("upstreams: [{url: 'http://h/?sk-secret'}]", "1:19: `url`: the URL holds a query"),
     ],
 )

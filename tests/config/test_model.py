@@ -6,7 +6,15 @@ import re
 
 import pytest
 
-from teeline.config.model import Config, ListenAddress, Timeouts, UpstreamConfig, UpstreamURL
+from teeline.config.model import (
+    Config,
+    ListenAddress,
+    ProxyURL,
+    Timeouts,
+    UpstreamConfig,
+    UpstreamTLS,
+    UpstreamURL,
+)
 
 URL = UpstreamURL.parse("https://relay.example/v1")
 
@@ -127,3 +135,41 @@ def test_upstreams_are_grouped_by_the_address_they_listen_on() -> None:
 
 def test_nothing_but_connecting_has_a_time_limit_of_its_own() -> None:
     assert Timeouts() == Timeouts(connect=10.0, first_byte=None, idle=None, total=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http://proxy.example:3128", ProxyURL("http", "proxy.example", 3128)),
+        ("proxy.example:3128/", ProxyURL("http", "proxy.example", 3128)),
+        ("https://proxy.example", ProxyURL("https", "proxy.example", 443)),
+        ("http://me:a%40b@proxy", ProxyURL("http", "proxy", 80, "me:a@b")),
+        ("http://me@[::1]:1", ProxyURL("http", "::1", 1, "me:")),
+    ],
+)
+def test_a_proxy_is_taken_apart(text: str, expected: ProxyURL) -> None:
+    assert ProxyURL.parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "http://", "socks5://p:1", "http://p:0", "http://p:x", "http://p/sk-secret", "http://p?a"],
+)
+def test_what_is_no_proxy_is_refused_without_quoting_it(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^a proxy is `env` or a URL") as caught:
+        ProxyURL.parse(text)
+    assert "sk-secret" not in str(caught.value)
+
+
+def test_a_proxys_login_is_not_shown() -> None:
+    assert "s3cret" not in repr(ProxyURL.parse("http://me:s3cret@p"))
+
+
+def test_a_server_name_is_a_name() -> None:
+    with pytest.raises(ValueError, match="no host name"):
+        UpstreamTLS(server_name="a b")
+
+
+def test_timeouts_are_armed_by_any_limit_but_that_of_connecting() -> None:
+    assert not Timeouts().armed
+    assert all(Timeouts(**{name: 1.0}).armed for name in ("first_byte", "idle", "total"))

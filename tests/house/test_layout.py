@@ -81,7 +81,8 @@ def test_tests_mirror_the_source(layer: str) -> None:
 def _tests_the_package(test: Path, sources: set[Path]) -> bool:
     """A test of several modules is named after their package, or marked as crossing modules."""
     crossing = {
-        "test_transparency.py",
+        "test_faults.py",
+        "test_faults_process.py",
         "test_transcripts.py",
         "test_cases.py",
         "test_cuts.py",

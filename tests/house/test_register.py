@@ -17,13 +17,15 @@ NAMES = {"chat.completion", "responses.create", "models.list", "embeddings.creat
 """Names of objects and of NNRP operations that look like rules."""
 
 
-def ids_in_code() -> set[str]:
-    text = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "validators").rglob("*.py"))
+def ids_in_code(without: str = "") -> set[str]:
+    files = [p for p in (ROOT / "validators").rglob("*.py") if p.parent.name != without]
+    text = "\n".join(p.read_text(encoding="utf-8") for p in files)
     return set(LITERAL.findall(text)) - NAMES
 
 
 def test_no_rule_is_declared_that_nothing_reports() -> None:
-    assert sorted(set(register()) - ids_in_code()) == []
+    """The detectors name rules, too, but only to say what they cost."""
+    assert sorted(set(register()) - ids_in_code(without="detectors")) == []
 
 
 def test_no_rule_is_reported_that_is_not_declared() -> None:

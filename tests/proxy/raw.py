@@ -93,8 +93,12 @@ class Wire:
             size = int(line.split(b";")[0], 16)
             body += line
             if size == 0:
-                return body + await self.reader.readuntil(b"\r\n")
+                break
             body += await self.read(size + 2)
+        while line != b"\r\n":
+            line = await self.reader.readuntil(b"\r\n")
+            body += line
+        return body
 
     async def ended(self) -> bytes:
         """Waits for the peer's end of the connection; gives what it sent before."""

@@ -215,7 +215,7 @@ def test_a_failure_of_teelines_own_breaks_off_and_is_logged_by_its_kind(
     async def test() -> None:
         recorder = Recorder()
         async with answering(OK) as upstream, proxy(upstream.url, recorder) as teeline:
-            monkeypatch.setattr("teeline.proxy.head.response_head", broken)
+            monkeypatch.setattr("teeline.proxy.head.AnswerHead.forwarded", broken)
             async with client(teeline.port) as wire:
                 await wire.send(GET)
                 assert await wire.ended() == b""

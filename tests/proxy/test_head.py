@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from teeline.proxy import head as head_module
+from teeline.proxy.framing import ChunkedBody, LengthBody
 from teeline.proxy.head import (
     HOP_BY_HOP,
+    AnswerHead,
     Framing,
+    RequestHead,
     begins_with,
-    for_inspector,
     origin_form,
-    request_framing,
-    request_head,
-    response_framing,
-    response_head,
     upstream_target,
 )
+from teeline.proxy.parse import HeadReader
 
 TARGETS = [
     # target, prefix, base, what the upstream gets
@@ -59,65 +59,107 @@ def test_a_path_that_holds_a_url_is_no_absolute_form() -> None:
     assert origin_form(b"/proxy/http://h/x") == b"/proxy/http://h/x"
 
 
+def request(*lines: bytes, start: bytes = b"GET / HTTP/1.1") -> RequestHead:
+    found = HeadReader().request(b"\r\n".join((start, *lines, b"", b"")))
+    assert found is not None
+    return found[0]
+
+
+def answer(*lines: bytes, start: bytes = b"HTTP/1.1 200 OK") -> AnswerHead:
+    found = HeadReader().answer(b"\r\n".join((start, *lines, b"", b"")))
+    assert found is not None
+    return found[0]
+
+
 @pytest.mark.parametrize("name", sorted(HOP_BY_HOP))
 def test_a_field_of_a_hop_does_not_travel_in_either_direction(name: bytes) -> None:
-    fields = ((name.title(), b"x"), (b"Kept", b"1"))
-    sent = request_head("GET", b"/", (*fields, (b"Host", b"h")), b"up", close=False)
+    lines = (name.title() + b": x", b"Kept: 1")
+    sent = request(*lines, b"Host: h").forwarded(b"/", b"up")
     assert sent == b"GET / HTTP/1.1\r\nKept: 1\r\nHost: up\r\n\r\n"
-    assert response_head(200, b"OK", fields) == b"HTTP/1.1 200 OK\r\nKept: 1\r\n\r\n"
+    assert answer(*lines).forwarded() == b"HTTP/1.1 200 OK\r\nKept: 1\r\n\r\n"
 
 
 def test_connection_cannot_take_the_frame_off_a_body() -> None:
-    fields = (
-        (b"Connection", b"Content-Length, Transfer-Encoding , Host, X"),
-        (b"Host", b"h"),
-        (b"Content-Length", b"1"),
-        (b"X", b"1"),
-    )
-    head = request_head("POST", b"/", fields, b"up", close=False)
+    head = request(
+        b"Connection: Content-Length, Transfer-Encoding , Host, X",
+        b"Host: h",
+        b"Content-Length: 1",
+        b"X: 1",
+        start=b"POST / HTTP/1.1",
+    ).forwarded(b"/", b"up")
     assert head == b"POST / HTTP/1.1\r\nHost: up\r\nContent-Length: 1\r\n\r\n"
 
 
+def test_lines_keep_their_blanks_and_bytes() -> None:
+    lines = (b"A:1", b"B:   2 \t", b"C:", b"D: \xe9\tx", b"a: 3")
+    assert answer(*lines).forwarded().split(b"\r\n")[1:-2] == list(lines)
+
+
 def test_a_request_without_host_gets_the_upstreams_first() -> None:
-    head = request_head("GET", b"/", ((b"A", b"1"),), b"up:8080", close=True)
-    assert head == b"GET / HTTP/1.1\r\nHost: up:8080\r\nA: 1\r\nConnection: close\r\n\r\n"
+    head = request(b"A: 1", start=b"GET / HTTP/1.0").forwarded(b"/", b"up:8080")
+    assert head == b"GET / HTTP/1.0\r\nHost: up:8080\r\nA: 1\r\n\r\n"
+
+
+def test_what_a_client_says_of_its_connection_is_said_of_the_one_behind() -> None:
+    def last(start: bytes, option: bytes) -> bytes:
+        sent = request(b"Host: h", b"Connection: " + option, start=start).forwarded(b"/", b"h")
+        return sent.split(b"\r\n")[-3]
+
+    assert last(b"GET / HTTP/1.1", b"close") == b"Connection: close"
+    assert last(b"GET / HTTP/1.1", b"keep-alive") == b"Host: h"
+    assert last(b"GET / HTTP/1.0", b"Keep-Alive") == b"Connection: keep-alive"
 
 
 def test_a_client_of_http_1_0_gets_no_transfer_encoding() -> None:
-    fields = ((b"Transfer-Encoding", b"chunked"), (b"A", b"1"))
-    head = response_head(200, b"OK", fields, chunked=False, close=True)
+    head = answer(b"Transfer-Encoding: chunked", b"A: 1").forwarded(b"close", chunked=False)
     assert head == b"HTTP/1.1 200 OK\r\nA: 1\r\nConnection: close\r\n\r\n"
 
 
-def test_a_requests_framing_is_its_fields() -> None:
-    assert request_framing(()) is Framing.NONE
-    assert request_framing(((b"CONTENT-length", b"0"),)) is Framing.LENGTH
-    assert request_framing(((b"transfer-ENCODING", b"gzip, chunked"),)) is Framing.CHUNKED
+def test_an_upgrade_travels_only_where_it_is_let_through() -> None:
+    lines = (b"Host: h", b"Connection: keep-alive, Upgrade", b"Upgrade: websocket")
+    head = request(*lines)
+    assert head.switches
+    assert b"pgrade" not in head.forwarded(b"/", b"h")
+    through = head.forwarded(b"/", b"h", upgrade=True)
+    assert b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" in through
+    assert not request(b"Host: h", b"Connection: Upgrade", b"Upgrade: h2c").switches
+    assert not request(b"Host: h", b"Upgrade: websocket").switches
+
+
+def test_a_request_has_the_body_that_its_fields_say() -> None:
+    assert request(b"Host: h").body() is None
+    assert request(b"Host: h", b"CONTENT-length: 0").body() is None
+    assert isinstance(request(b"Host: h", b"CONTENT-length: 1").body(), LengthBody)
+    assert isinstance(request(b"Host: h", b"transfer-ENCODING: Chunked").body(), ChunkedBody)
 
 
 @pytest.mark.parametrize(
-    ("method", "status", "fields", "chunked", "framing"),
+    ("method", "status", "line", "framing"),
     [
-        ("GET", 200, ((b"Content-Length", b"5"),), False, Framing.LENGTH),
-        ("GET", 200, ((b"Transfer-Encoding", b"chunked"),), True, Framing.CHUNKED),
-        ("GET", 200, ((b"Transfer-Encoding", b"gzip"),), False, Framing.CLOSE),
-        ("GET", 200, (), False, Framing.CLOSE),
-        ("HEAD", 200, ((b"Content-Length", b"5"),), False, Framing.NONE),
-        ("GET", 204, (), False, Framing.NONE),
-        ("GET", 304, ((b"Content-Length", b"5"),), False, Framing.NONE),
+        (b"GET", b"200", b"Content-Length: 5", Framing.LENGTH),
+        (b"GET", b"200", b"Transfer-Encoding: chunked", Framing.CHUNKED),
+        (b"GET", b"200", b"A: 1", Framing.CLOSE),
+        (b"HEAD", b"200", b"Content-Length: 5", Framing.NONE),
+        (b"GET", b"204", b"A: 1", Framing.NONE),
+        (b"GET", b"304", b"Content-Length: 5", Framing.NONE),
     ],
 )
 def test_an_answers_framing_is_that_of_rfc_9112(
-    method: str,
-    status: int,
-    fields: tuple[tuple[bytes, bytes], ...],
-    chunked: bool,
-    framing: Framing,
+    method: bytes, status: bytes, line: bytes, framing: Framing
 ) -> None:
-    assert response_framing(method, status, fields, chunked) is framing
+    head = answer(line, start=b"HTTP/1.1 " + status + b" x")
+    assert head.framing(method) is framing
 
 
 def test_an_inspector_gets_every_field_and_every_byte() -> None:
-    fields = ((b"Connection", b"close"), (b"X", bytes(range(0x80, 0x100))))
-    assert for_inspector(fields)[1][1].encode("latin-1") == bytes(range(0x80, 0x100))
-    assert len(for_inspector(fields)) == 2
+    above = bytes(range(0x80, 0x100))
+    headers = answer(b"Connection: close", b"x-Y:  " + above).headers
+    assert headers == (("Connection", "close"), ("x-Y", above.decode("latin-1")))
+
+
+def test_names_that_were_seen_are_remembered_up_to_a_bound() -> None:
+    for number in range(3000):
+        assert (
+            request(b"Host: h", b"X-%d: 1" % number).forwarded(b"/", b"h").endswith(b": 1\r\n\r\n")
+        )
+    assert len(head_module._names) <= 1024

@@ -169,24 +169,35 @@ def test_what_does_not_end_by_the_deadline_is_cut_off(
     run(test())
 
 
-def test_a_request_that_comes_while_stopping_gets_a_503() -> None:
+def test_a_request_that_waits_when_the_stop_begins_gets_a_503() -> None:
     async def test() -> None:
         sink = LoggedSink()
+        more = asyncio.Event()
+
+        async def script(wire: Wire) -> None:
+            await wire.read_message()
+            await wire.send(CHUNKED)
+            await more.wait()
+            await wire.send(b"0\r\n\r\n")
+            await wire.ended()
+
         async with (
-            answering(OK) as upstream,
+            raw_upstream(script) as upstream,
             proxy(upstream.url, sink) as teeline,
             client(teeline.port) as wire,
         ):
+            await _streaming(wire, teeline)
             await wire.send(GET)
-            await wire.read_message()
-            # Read by the parser in the turn in which the stop begins: neither idle nor begun.
-            (connection,) = teeline.server.connections()
-            connection.data_received(GET)
-            await teeline.server.stop(30.0)
+            await asyncio.sleep(0.01)
+            stopping = asyncio.create_task(teeline.server.stop(30.0))
+            await asyncio.sleep(0)
+            more.set()
+            assert await wire.read(5) == b"0\r\n\r\n"
             refused = await wire.read_message()
             assert refused.status == 503
             assert refused.value(b"teeline-error") == b"shutting_down"
-        assert sink.ended == [Ended.COMPLETE, Ended.REFUSED]
+            await stopping
+        assert set(sink.ended) == {Ended.COMPLETE, Ended.REFUSED}
 
     run(test())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -129,8 +130,12 @@ class Bench:
         tee.request_end(tee.now())
         tee.response_head(ANSWER, tee.now())
         tee.response_body(b"abc", tee.now())
-        await tee.end(Ended.COMPLETE)
+        await self.end(tee)
         return tee
+
+    async def end(self, tee: Tee) -> None:
+        tee.end(Ended.COMPLETE)
+        await self.observers.settle(30.0)
 
     @property
     def kinds(self) -> list[str]:
@@ -191,7 +196,7 @@ def test_an_inspector_that_cannot_be_made_leaves_the_exchange_uninspected() -> N
         observers = Observers(inspect, Policy({}), Fanout([recorder]), ManualClock())
         tee = observers.open("relay", "", ())
         tee.request_head(HEAD, 1.0)
-        await tee.end(Ended.TIMEOUT)
+        tee.end(Ended.TIMEOUT)
 
     run(test())
     assert recorder.exchanges[0].inspection == UNINSPECTED
@@ -228,7 +233,7 @@ def test_an_exchange_closes_after_the_last_of_its_schema_checks() -> None:
         bench = Bench(checks=2, checker=checker, schema_timeout=30.0)
         tee = bench.open()
         tee.request_head(HEAD, tee.now())
-        ending = tee.end(Ended.COMPLETE)
+        ending = asyncio.create_task(bench.end(tee))
         while len(checker.asked) < 2:
             await asyncio.sleep(0)
         assert bench.kinds == ["Opened"]
@@ -266,17 +271,43 @@ def test_a_schema_check_without_a_checker_counts_as_not_checked(
     assert bench.kinds == ["Opened", "Closed"]
 
 
-def test_settling_waits_for_exchanges_that_have_ended() -> None:
+def test_an_exchange_without_schema_checks_is_closed_by_its_end() -> None:
+    """Nothing is left for later that a stopping proxy would have to wait for."""
+    bench = Bench()
+    tee = bench.open()
+    tee.request_head(HEAD, tee.now())
+    tee.end(Ended.CLIENT_CLOSED)
+    assert bench.kinds == ["Opened", "Closed"]
+
+
+def test_the_end_of_a_large_document_is_taken_when_bytes_are_on_their_way() -> None:
     async def test() -> None:
         bench = Bench()
         tee = bench.open()
         tee.request_head(HEAD, tee.now())
-        tee.end(Ended.CLIENT_CLOSED)
+        tee.response_head(ANSWER, tee.now())
+        tee.exchange.response_bytes = 1_000_000
+        tee.end(Ended.COMPLETE)
         assert bench.kinds == ["Opened"]
         await bench.observers.settle(30.0)
         assert bench.kinds == ["Opened", "Closed"]
 
     run(test())
+
+
+def test_what_passes_after_a_switch_of_protocols_is_counted_and_not_inspected() -> None:
+    bench = Bench()
+    tee = bench.open()
+    tee.request_head(HEAD, tee.now())
+    tee.switched(101, tee.now())
+    tee.tunnelled(3, 0)
+    tee.tunnelled(0, 5)
+    tee.end(Ended.COMPLETE)
+    exchange = tee.exchange
+    assert (exchange.status, exchange.request_bytes, exchange.response_bytes) == (101, 3, 5)
+    assert exchange.inspection == "none (websocket)"
+    assert [call[0] for call in bench.probe.calls] == ["request_head"]
+    assert bench.kinds == ["Opened", "Closed"]
 
 
 def test_the_real_inspector_finds_through_the_tee_what_is_wrong() -> None:
@@ -290,7 +321,7 @@ def test_the_real_inspector_finds_through_the_tee_what_is_wrong() -> None:
         tee.request_end(tee.now())
         tee.response_head(ANSWER, tee.now())
         tee.response_body(b"<html>", tee.now())
-        await tee.end(Ended.COMPLETE)
+        tee.end(Ended.COMPLETE)
 
     run(test())
     found = [output for output in recorder.outputs if isinstance(output, Found)]
@@ -338,9 +369,12 @@ def test_a_parent_that_is_not_sampled_is_known_as_such(flags: bytes, sampled: bo
 
 
 def test_ids_are_uuids_of_version_7_that_sort_by_time() -> None:
-    earlier, later = exchange_id(1_700_000_000.0), exchange_id(1_700_000_000.001)
+    random = os.urandom(10).hex()
+    earlier = exchange_id(1_700_000_000.0, "f" * 20)
+    later = exchange_id(1_700_000_000.001, random)
     assert earlier < later
     assert uuid.UUID(earlier).version == 7
     assert uuid.UUID(earlier).variant == uuid.RFC_4122
     assert earlier[:12] == f"{1_700_000_000_000:012x}"
-    assert exchange_id(1.0) != exchange_id(1.0)
+    assert exchange_id(1.0, random) != exchange_id(1.0, os.urandom(10).hex())
+    assert Bench().open().exchange.id != Bench().open().exchange.id

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from teeline.proxy.head import for_inspector
 from teeline.validators.events import (
     Closed,
     Output,
@@ -27,7 +26,7 @@ from teeline.validators.events import (
     SchemaResult,
 )
 from teeline.validators.inspector import Inspector
-from teeline.validators.model import Ended, Exchange, Violation
+from teeline.validators.model import Ended, Exchange, Headers, Violation
 from tests.proxy.raw import Recorder, Wire, client, proxy, raw_upstream, run
 from tests.transcripts import tape
 from tests.transcripts.tape import Parsed, Step, Tape
@@ -172,13 +171,13 @@ def _offline(request: Parsed, answer: Parsed | None, ended: Ended, at: float) ->
     exchange = Exchange()
     inspector = Inspector(exchange)
     method, target, _ = request.start.decode("latin-1").split(" ")
-    opening = RequestHead(method, target, for_inspector(request.fields))
+    opening = RequestHead(method, target, _headers(request.fields))
     outputs: list[Output] = list(inspector.request_head(opening, at))
     if request.content:
         outputs += inspector.request_body(request.content, at)
     outputs += inspector.request_end(at)
     if answer is not None:
-        head = ResponseHead(answer.status, for_inspector(answer.fields))
+        head = ResponseHead(answer.status, _headers(answer.fields))
         outputs += inspector.response_head(head, at)
         if answer.content:
             outputs += inspector.response_body(answer.content, at)
@@ -274,3 +273,7 @@ def test_the_recordings_hold_every_kind_of_connection() -> None:
     ends = {(tape_.steps[-1].who, tape_.steps[-1].reset) for tape_ in TAPES}
     assert ends == {("client", False), ("client", True), ("server", False)}
     assert len(TAPES) >= 60
+
+
+def _headers(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
+    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in fields)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 
 import pytest
 
 from teeline.config.model import Timeouts, UpstreamConfig, UpstreamURL
 from teeline.proxy import answers
-from teeline.proxy.upstream import Upstream, UpstreamConnection, UpstreamError
+from teeline.proxy.upstream import Unowned, Upstream, UpstreamConnection, UpstreamError
 from tests.proxy.raw import Wire, raw_upstream, run
+
+
+class Watching(Unowned):
+    """An owner that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lost: asyncio.Queue[UpstreamConnection] = asyncio.Queue()
+
+    def upstream_lost(self, lost: UpstreamConnection) -> None:
+        self.lost.put_nowait(lost)
 
 
 async def _silent(wire: Wire) -> None:
@@ -23,7 +32,7 @@ def upstream(url: str, **limits: float | None) -> Upstream:
 
 async def failing(target: Upstream) -> answers.Answer:
     with pytest.raises(UpstreamError) as caught:
-        await target.connect(lambda _: None)
+        await target.connect(Unowned())
     return caught.value.answer
 
 
@@ -63,50 +72,28 @@ def test_a_server_without_tls_is_said_to_have_none() -> None:
 
 def test_the_end_of_a_connection_is_told_once() -> None:
     async def test() -> None:
-        lost: asyncio.Queue[UpstreamConnection] = asyncio.Queue()
+        owner = Watching()
         async with raw_upstream(_silent) as server:
-            connection = await upstream(server.url).connect(lost.put_nowait)
+            connection = await upstream(server.url).connect(owner)
+            assert not connection.lost
             connection.abort()
-            assert await lost.get() is connection
-            await connection.lost
-            assert lost.empty()
+            assert await owner.lost.get() is connection
+            assert connection.lost
+            assert owner.lost.empty()
 
     run(test())
 
 
 def test_bytes_before_any_request_end_the_connection() -> None:
     async def test() -> None:
-        lost: asyncio.Queue[UpstreamConnection] = asyncio.Queue()
+        owner = Watching()
 
         async def script(wire: Wire) -> None:
             await wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
             await wire.ended()
 
         async with raw_upstream(script) as server:
-            connection = await upstream(server.url).connect(lost.put_nowait)
-            assert await lost.get() is connection
+            connection = await upstream(server.url).connect(owner)
+            assert await owner.lost.get() is connection
 
     run(test())
-
-
-def test_certificates_are_verified_and_only_http_1_1_is_offered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    offered: list[list[str]] = []
-    contexts: list[ssl.SSLContext] = []
-
-    class Watched(ssl.SSLContext):
-        def set_alpn_protocols(self, alpn_protocols: object) -> None:
-            assert isinstance(alpn_protocols, list)
-            offered.append(alpn_protocols)
-
-    def create() -> ssl.SSLContext:
-        context = Watched(ssl.PROTOCOL_TLS_CLIENT)
-        contexts.append(context)
-        return context
-
-    monkeypatch.setattr(ssl, "create_default_context", create)
-    upstream("https://relay.example/v1")
-    assert offered == [["http/1.1"]]
-    assert contexts[0].verify_mode is ssl.CERT_REQUIRED
-    assert contexts[0].check_hostname

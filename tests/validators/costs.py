@@ -32,6 +32,7 @@ EVENTS = 1000
 WORDS = ("the ", "quick ", "brown ", "fox ", "jumps ", "over ", "a ", "lazy ", "dog. ")
 TEXTS = [WORDS[n % len(WORDS)] for n in range(EVENTS)]
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
+ASKING = (("content-type", "application/json"), ("authorization", "Bearer x"))
 HEADERS = (
     ("x-request-id", "req_1"),
     ("openai-processing-ms", "5"),
@@ -54,7 +55,7 @@ def whole_exchange(path: str, request: bytes, kind: str, reads: Sequence[bytes])
     """One exchange through an inspector; RuntimeError where it is not clean."""
     exchange = Exchange(id="cost")
     inspector = Inspector(exchange)
-    inspector.request_head(RequestHead("POST", path, (("content-type", "application/json"),)), NOW)
+    inspector.request_head(RequestHead("POST", path, ASKING), NOW)
     inspector.request_body(request, NOW)
     inspector.request_end(NOW)
     inspector.response_head(ResponseHead(200, (("content-type", kind), *HEADERS)), NOW)
@@ -68,9 +69,8 @@ def whole_exchange(path: str, request: bytes, kind: str, reads: Sequence[bytes])
 
 def stream(name: str, path: str, blocks: Sequence[bytes], *, coalesced: bool = False) -> Figure:
     """A whole stream, its request and heads included, by its events."""
-    request = (
-        b'{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"Hi"}],"input":"Hi"}'
-    )
+    asked = b'"input":"Hi"' if path == RESPONSES else b'"messages":[{"role":"user","content":"Hi"}]'
+    request = b'{"model":"gpt-4o","stream":true,%b}' % asked
     reads = [b"".join(blocks)] if coalesced else list(blocks)
     documents = data_of(blocks)
     kind = "text/event-stream; charset=utf-8"

@@ -11,10 +11,11 @@ import sys
 
 from tests.validators.exchanges import cases, examples, findings, inspect, partition, whole
 from tests.validators.mutations import Mutator
+from tests.validators.streams import DISORDERED
 
 
 def main(count: int, seed: int) -> int:
-    exchanges = [*cases().values(), *(document for _, document in examples())]
+    exchanges = [*cases().values(), *(document for _, document in examples()), *DISORDERED]
     mutator = Mutator(seed)
     failed = 0
     for n in range(count):

@@ -243,3 +243,7 @@ class Disordered:
         if chance.random() < 0.25:
             return chance.choice(raw)
         return b"data: " + dumps(chance.choice(odd)).encode() + b"\n\n"
+
+
+DISORDERED = [Disordered(seed).exchange() for seed in range(60)]
+"""Enough of them for whoever makes variants."""

@@ -21,8 +21,9 @@ from tests.validators.exchanges import (
     whole,
 )
 from tests.validators.mutations import Mutator
+from tests.validators.streams import DISORDERED
 
-EXCHANGES = [*cases().values(), *(document for _, document in examples())]
+EXCHANGES = [*cases().values(), *(document for _, document in examples()), *DISORDERED]
 VARIANTS = 4_000
 """In every run; ``python -m tests.validators.fuzz`` makes 200,000 and more."""
 

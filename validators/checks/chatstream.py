@@ -116,9 +116,9 @@ class ChatStream:
         self._chunks += 1
         report = self._ctx.report
         choices = value.get("choices")
-        usual = _is_usual(choices)
-        azure = not usual and is_filter_chunk(value)
-        full = not usual and not azure and _is_full_completion(value)
+        usual = _only_delta(choices)
+        azure = usual is None and is_filter_chunk(value)
+        full = usual is None and not azure and _is_full_completion(value)
         if azure:
             report("chatstream.azure-filter", "/choices", detail="a content filter's annotation")
             walk(CHUNK, value, "", report, _AZURE_SKIP)
@@ -127,7 +127,10 @@ class ChatStream:
                 report("chatstream.full-completion-as-chunk", "", value, words=True)
             walk(CHUNK, value, "", report, _FULL_SKIP if full else _NOTHING)
             self._envelope.check(value)
-        if isinstance(choices, list):
+        if usual is not None:
+            lenient = value.get("usage") is not None
+            self._choice(usual, "/choices/0", 0, full=False, lenient=lenient)
+        elif isinstance(choices, list):
             self._all_choices(value, choices, azure=azure, full=full)
         if not (azure or full):
             usage = value.get("usage", ABSENT)
@@ -302,14 +305,12 @@ class _ChoiceText:
             choice.hear(text if isinstance(text, str) else text.decode(), "/choices/0/delta")
 
 
-def _is_usual(choices: Any) -> bool:
-    """Whether a chunk is one choice's delta, and so neither a filter's annotation nor a whole answer."""
-    return (
-        isinstance(choices, list)
-        and len(choices) == 1
-        and isinstance(choices[0], dict)
-        and choices[0].get("delta") is not None
-    )
+def _only_delta(choices: Any) -> Mapping[str, Any] | None:
+    """The one choice of the usual chunk, a delta: neither a filter's annotation nor a whole answer."""
+    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
+        return None
+    choice: Mapping[str, Any] = choices[0]
+    return choice if choice.get("delta") is not None else None
 
 
 def _is_full_completion(value: Mapping[str, Any]) -> bool:

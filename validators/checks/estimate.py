@@ -25,17 +25,26 @@ _ITEMS = frozenset({"message", "function_call", "function_call_output"})
 
 def check_prompt_tokens(ctx: Context, prompt: int, pointer: str) -> None:
     """Reports a prompt that can't be the one that was sent: cut short, or with a lot added."""
-    document = ctx.request.document
-    if not prompt or not ctx.request.known or not _is_all_text(document):
+    document, size = ctx.request.document, ctx.exchange.request_bytes
+    if not prompt or not ctx.request.known:
+        return
+    encoded = bool(field_values(ctx.request_headers, "content-encoding"))
+    most = size // _CHARACTERS * _FACTOR * ctx.request.choices + _TEMPLATE
+    # No text has more characters than the request has bytes: most prompts need no look at the texts.
+    if not encoded and _least(size) <= prompt <= most:
+        return
+    if not _is_all_text(document):
         return
     cached = sum(n for name, n in ctx.exchange.usage.items() if name.endswith(".cached_tokens"))
-    least = sum(map(len, _texts(document))) // _CHARACTERS // _FACTOR - _TEMPLATE
-    most = ctx.exchange.request_bytes // _CHARACTERS * _FACTOR * ctx.request.choices + _TEMPLATE
-    encoded = bool(field_values(ctx.request_headers, "content-encoding"))
+    least = _least(sum(map(len, _texts(document))))
     # Some count what came from a cache beside the prompt.
     if prompt + cached < least or (prompt > most and not encoded):
         detail = f"{prompt} tokens for a request of {ctx.exchange.request_bytes} bytes"
         ctx.report("cross.prompt-tokens-implausible", pointer, detail=detail)
+
+
+def _least(characters: int) -> int:
+    return characters // _CHARACTERS // _FACTOR - _TEMPLATE
 
 
 def _is_all_text(document: Mapping[str, Any]) -> bool:

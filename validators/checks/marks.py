@@ -6,6 +6,7 @@ which mark belongs to whom (config/profiles), and choosing (profiles.py).
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -39,8 +40,9 @@ def note_object(exchange: Exchange, value: Any) -> None:
     if not isinstance(value, dict):
         return
     marks = exchange.marks
-    first = (name for name, _ in zip(value, range(_MAX_MEMBERS), strict=False))
-    marks.members |= frozenset(name for name in first if len(name) <= _MAX_TEXT)
+    if not value.keys() <= marks.members:
+        first = islice(value, _MAX_MEMBERS)
+        marks.members |= frozenset(name for name in first if len(name) <= _MAX_TEXT)
     for name, slot in (("system_fingerprint", "fingerprint"), ("id", "id")):
         text = value.get(name)
         if isinstance(text, str) and text and not getattr(marks, slot):

@@ -122,7 +122,7 @@ def _check_bounds(ctx: Context) -> None:
     document = ctx.request.document
     for row in BOUNDS:
         number = document.get(row.member)
-        if ctx.operation not in row.operations or isinstance(number, bool):
+        if number is None or ctx.operation not in row.operations or isinstance(number, bool):
             continue
         if isinstance(number, int | float) and not row.low <= number <= row.high:
             ctx.report("request.range", f"/{row.member}", number)
@@ -131,10 +131,17 @@ def _check_bounds(ctx: Context) -> None:
         ctx.report("request.range", "/stop", detail=f"{len(stops)} of at most {MOST_STOPS}")
 
 
+_CLASHES = {
+    operation: [(row.member.split("/")[1], row) for row in CLASHES if operation in row.operations]
+    for operation in Operation
+}
+"""Each operation's, by the member of the request in which they lie."""
+
+
 def _check_clashes(ctx: Context) -> None:
     document = ctx.request.document
-    for row in CLASHES:
-        if ctx.operation in row.operations and row.when(document):
+    for member, row in _CLASHES[ctx.operation]:
+        if document.get(member) is not None and row.when(document):
             value = _at(document, row.member)
             if value is not None:
                 ctx.report(row.rule, row.member, value)

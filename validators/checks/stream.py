@@ -126,8 +126,7 @@ class EventStream:
         self._protocol = self._kind.protocol(ctx)
         self._events = 0
         self._fast = FastPath(min(ctx.limits.line, ctx.limits.event))
-        self._value: Any = None  # of the event that is being looked at
-        self._last: Any = None  # of the last event that had one
+        self._last: Any = None  # the last document
         self._head()
 
     def _head(self) -> None:
@@ -158,6 +157,7 @@ class EventStream:
                 if at > start:
                     reader.skip(at - start)
                     self._ctx.exchange.events = self._events
+                    self._last = fast.like
                     continue
             end = data.find(b"\n\n", at)
             block = data[at : end + 2] if end >= 0 else data[at:]
@@ -173,15 +173,16 @@ class EventStream:
         events = reader.feed(block)
         whole = whole and reader.between and len(events) == 1
         for event in events:
-            before, self._value = report.breaches, None
+            breaches, number = report.breaches, self._events
             self._event(event)
             text = None
-            if report.breaches == before and fast.useful and isinstance(self._value, dict):
-                text = self._protocol.open_text(self._value)
+            clean = report.breaches == breaches and self._events > number
+            if clean and fast.useful and isinstance(self._last, dict):
+                text = self._protocol.open_text(self._last)
             if text is None:
                 fast.disarm()
             elif whole:
-                fast.arm(block, event.data[0] if event.data else b"", self._value, text)
+                fast.arm(block, event.data[0] if event.data else b"", self._last, text)
 
     # -- one event ------------------------------------------------------------------------------------
 
@@ -257,7 +258,7 @@ class EventStream:
                     self._unreadable(document, byte)
                 return
             report_faults(ctx, document, EVENT_FAULTS, byte)
-            self._value = self._last = document.value
+            self._last = document.value
             if self._events <= FIRST_OBJECTS:
                 note_object(ctx.exchange, document.value)
             self._protocol.event(document.value, name)

@@ -49,12 +49,13 @@ class Pace:
 
     def read(self, at: float, *, streaming: bool) -> None:
         """A piece of the body was read and looked at."""
-        if self._last is not None:
-            self._gap = max(self._gap, at - self._last)
-        self._last = at
+        last, self._last = self._last, at
+        if last is not None and at - last > self._gap:
+            self._gap = at - last
         if not streaming:
             return  # not an event stream, or not yet known to be one: the gap is kept
-        self._idle()
+        if self._gap:
+            self._idle()
         events = self._ctx.exchange.events
         if events > self._events:
             self._first_event = self._first_event if self._events else at

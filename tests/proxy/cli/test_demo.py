@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 
 from teeline.proxy.cli import demo
 from teeline.proxy.demo import scenarios as data
+from teeline.proxy.demo.face import CLEAN_MODEL
 from teeline.proxy.demo.scenarios import SCENARIOS, Scenario
 
 _RUN = "from teeline.proxy.cli.demo import command; command()"
@@ -167,7 +168,7 @@ def test_a_client_of_one_s_own_meets_the_faults(tmp_path: Path) -> None:
             with pytest.raises(openai.InternalServerError):
                 _text(client, "error-string")
         code, told = _ended(process, signal.SIGINT)
-    assert models == [scenario.name for scenario in SCENARIOS]
+    assert models == [*(scenario.name for scenario in SCENARIOS), CLEAN_MODEL]
     assert all(model in printed for model in models)
     for rule in ("chatstream.done-missing", "http.truncated", "error.string"):
         assert rule in told

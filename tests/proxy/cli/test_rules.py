@@ -94,3 +94,12 @@ def test_an_unknown_word_is_a_usage_error_that_names_the_nearest(
 
 def test_nothing_is_suggested_where_nothing_is_like_it() -> None:
     assert nearest("zzzz", ["chat.body-not-object"]) == ""
+
+
+def test_a_rule_of_the_relay_check_is_explained_and_not_listed() -> None:
+    """It has no examples: only a question of the check's own shows it."""
+    explained = CliRunner().invoke(rules, ["probe.pong-missing"])
+    assert explained.exit_code == 0
+    assert "pong" in explained.stdout
+    assert "wrong" not in explained.stdout.splitlines()
+    assert "probe." not in CliRunner().invoke(rules, []).stdout

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
+from teeline.proxy.demo.face import CLEAN_MODEL
 from teeline.proxy.demo.relay import MAX_MODEL, MAX_REQUEST, Relay, chosen
 from teeline.proxy.demo.scenarios import CLEAN_JSON, CLEAN_STREAM, DONE, SCENARIOS
 
@@ -72,11 +73,11 @@ def _raw_post(model: str) -> bytes:
     return head.encode() + b"Connection: close\r\n\r\n" + body
 
 
-def test_the_list_of_models_is_the_list_of_scenarios() -> None:
+def test_the_list_of_models_is_the_list_of_scenarios_and_the_clean_face() -> None:
     """A client finds every fault by asking for the models, in the order of the demo."""
     reply = _posted(b"", "/models", "GET")
     document = json.loads(reply.body)
-    assert [entry["id"] for entry in document["data"]] == [s.name for s in SCENARIOS]
+    assert [entry["id"] for entry in document["data"]] == [*_BY_NAME, CLEAN_MODEL]
     assert {entry["object"] for entry in document["data"]} == {"model"}
     assert document["object"] == "list"
 
@@ -154,7 +155,7 @@ def test_a_broken_request_gets_the_error_of_the_api(body: bytes, status: int) ->
     assert set(json.loads(reply.body)["error"]) == {"message", "type", "param", "code"}
 
 
-@pytest.mark.parametrize("path", ["/responses", "/chat/completions/x", "/%2e%2e/etc"])
+@pytest.mark.parametrize("path", ["/audio/speech", "/chat/completions/x", "/%2e%2e/etc"])
 def test_other_paths_are_not_found(path: str) -> None:
     """A client that calls something else learns so in the API's words."""
     reply = _posted(b"{}", path)

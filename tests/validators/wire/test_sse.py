@@ -344,3 +344,25 @@ def cpu_of_one_byte_pieces(size: int) -> float:
 def test_a_long_line_in_one_byte_pieces_takes_linear_time() -> None:
     """Sixteen times the bytes: sixteen times the time and some noise, not 256 times."""
     assert cpu_of_one_byte_pieces(320_000) < 80 * max(cpu_of_one_byte_pieces(20_000), 1e-3)
+
+
+def test_blocks_that_the_caller_reads_itself_count_for_offsets() -> None:
+    reader = SseReader()
+    assert reader.between
+    reader.skip(100)
+    [event] = reader.feed(b"data: x\n\n")
+    assert (event.byte, reader.offset, reader.between) == (100, 109, True)
+
+
+@pytest.mark.parametrize("start", [b"data: x", b"data: x\n", b": x\n", b"data: x\r\r", b"\xef"])
+def test_inside_a_block_the_next_byte_starts_none(start: bytes) -> None:
+    """Nor where a line feed may still belong to the line end before it."""
+    reader = SseReader()
+    reader.feed(start)
+    assert not reader.between
+
+
+def test_beyond_a_limit_no_block_starts() -> None:
+    reader = SseReader(Limits(line=4))
+    reader.feed(b"data: xxxxxx\n\n")
+    assert reader.limit == "line-limit" and not reader.between

@@ -1,0 +1,160 @@
+"""Where a body ends in the bytes that carry it, read strictly (RFC 9112 6 and 7).
+
+What belongs here: one scanner a way of framing. It says how many of the bytes given belong to the
+body, and gives the content among them for the copy. What doesn't: which framing a message has
+(head.py), and what is done with bytes behind a body (transfer.py). Bytes are never changed here:
+what is forwarded is what came, chunk sizes, extensions and trailers included.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# Bounded: nothing is to be said in thousands of bytes here, and nobody reads them.
+_EXTENSION: Final = rb"(?:;[^\x00-\x08\x0a-\x1f\x7f]{0,4096})?"
+# A size of sixteen digits could overflow the counter of another implementation.
+_REQUEST_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})" + _EXTENSION + rb"\r\n")
+# Old servers pad sizes with blanks; every client skips them, so they make nothing ambiguous.
+_ANSWER_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]{0,16}" + _EXTENSION + rb"\r\n")
+_TRAILER: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[^\x00-\x08\x0a-\x1f\x7f]*\r\n")
+_BEGUN_SIZE: Final = re.compile(rb"[0-9A-Fa-f]{0,15}[ \t]{0,16}" + _EXTENSION + rb"\r?")
+_BEGUN_TRAILER: Final = re.compile(
+    rb"\r|[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?::[^\x00-\x08\x0a-\x1f\x7f]*\r?)?"
+)
+
+MAX_TRAILERS: Final = 64 * 1024
+"""Bytes of all trailers of a body."""
+
+
+class Body:
+    """A body as it comes: ``take`` pieces until ``done``, or until one shows that it is ``broken``.
+
+    ``payload`` is the content of the last piece taken. This class is a body that ends with its
+    connection.
+    """
+
+    __slots__ = ("broken", "done", "payload")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.broken = False
+        self.payload = b""
+
+    def take(self, data: bytes) -> int:
+        """How many bytes belong to the body. Where it breaks: how many still made sense."""
+        self.payload = data
+        return len(data)
+
+
+class LengthBody(Body):
+    """A body of so many bytes."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, length: int) -> None:
+        self.broken = False
+        self.payload = b""
+        self._left = length
+        self.done = length == 0
+
+    def take(self, data: bytes) -> int:
+        size, left = len(data), self._left
+        if size < left:
+            self._left = left - size
+            self.payload = data
+            return size
+        self._left = 0
+        self.done = True
+        self.payload = data if size == left else data[:left]
+        return left
+
+
+class ChunkedBody(Body):
+    """A body in chunked coding, its trailers included."""
+
+    __slots__ = ("_end", "_left", "_line", "_pieces", "_size", "_trailers")
+
+    def __init__(self, *, answer: bool = False) -> None:
+        super().__init__()
+        self._size = _ANSWER_SIZE if answer else _REQUEST_SIZE
+        self._left = 0  # content of the open chunk that is still to come
+        self._end = 0  # bytes of the line end behind that content, still to come
+        self._line = b""  # the beginning of a line whose end has not come
+        self._trailers = -1  # bytes of trailers so far; -1 before the last chunk
+        self._pieces: list[bytes] = []
+
+    def take(self, data: bytes) -> int:
+        pieces: list[bytes] = []
+        self._pieces = pieces
+        at, size = 0, len(data)
+        while at < size and not self.done and not self.broken:
+            if self._left or self._end:
+                at = self._content(data, at)
+                continue
+            behind_last = self._trailers >= 0
+            match = None if behind_last or self._line else self._size.match(data, at)
+            if match is None:
+                at = self._slow_line(data, at)
+            else:
+                at = match.end()
+                self._open(int(match[1], 16))
+                # The usual case, a chunk that came whole, without another turn.
+                end = at + self._left
+                if self._left and data.startswith(b"\r\n", end) and end < size:
+                    pieces.append(data[at:end])
+                    at, self._left, self._end = end + 2, 0, 0
+        self.payload = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return at
+
+    def _open(self, size: int) -> None:
+        self._left = size
+        self._end = 2 if size else 0
+        if not size:
+            self._trailers = 0
+
+    def _content(self, data: bytes, at: int) -> int:
+        """Content of the open chunk, and the line end behind it."""
+        if self._left:
+            piece = data[at : at + self._left]
+            self._pieces.append(piece)
+            self._left -= len(piece)
+            at += len(piece)
+        while self._end and at < len(data):
+            if data[at] != b"\n\r"[self._end - 1]:
+                self.broken = True
+                return at
+            self._end -= 1
+            at += 1
+        return at
+
+    def _slow_line(self, data: bytes, at: int) -> int:
+        """A line of which only a part may be here: a size or a trailer."""
+        cut = data.find(b"\n", at) + 1
+        line = self._line + (data[at:cut] if cut else data[at:])
+        if not self._fits(line, whole=cut > 0):
+            self.broken = True
+            return at
+        if not cut:
+            self._line = line
+            return len(data)
+        self._line = b""
+        if self._trailers < 0:
+            match = self._size.match(line)
+            assert match is not None
+            self._open(int(match[1], 16))
+        elif line == b"\r\n":
+            self.done = True
+        else:
+            self._trailers += len(line)
+        return cut
+
+    def _fits(self, line: bytes, *, whole: bool) -> bool:
+        """Whether a line is what stands here, or may become that."""
+        if self._trailers < 0:
+            pattern = self._size if whole else _BEGUN_SIZE
+            return pattern.fullmatch(line) is not None
+        if line == b"\r\n":
+            return True
+        pattern = _TRAILER if whole else _BEGUN_TRAILER
+        return self._trailers + len(line) <= MAX_TRAILERS and pattern.fullmatch(line) is not None
