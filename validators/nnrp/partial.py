@@ -92,6 +92,8 @@ def _event(op: Operation, packet: Packet) -> Mapping[str, Any] | None:
 
 def _has_sse(body: bytes) -> bool:
     """Whether a body holds framing of an event stream; inside a JSON string no line can begin."""
+    if body[:1] == b"{" and body[-1:] == b"}" and b"\n" not in body and b"\r" not in body:
+        return False
     if _SSE_LINE.search(body) or _SSE_DONE.search(body):
         return not _is_json(body)
     return bool(_BLANK_LINE.search(body)) and body.rstrip()[-1:] == b"}"
