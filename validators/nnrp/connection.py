@@ -38,14 +38,7 @@ Key = tuple[int, int]
 
 _CONNECTION_SCOPE: Final = 0
 _FRAME_SCOPE: Final = 2
-_RESULTS: Final = frozenset(
-    {
-        Message.PARTIAL_RESULT,
-        Message.RESULT_PUSH,
-        Message.RESULT_DROP,
-        Message.RESULT_DROP_REASON,
-    }
-)
+_ENDS: Final = (Message.RESULT_PUSH, Message.RESULT_DROP, Message.RESULT_DROP_REASON)
 _REGISTERED: Final = frozenset(map(int, Message))
 
 
@@ -96,7 +89,7 @@ class Connection:
         if op is not None:
             op.look_at(side, packet, at)
         right = self._check_packet(op, packet)
-        if op is not None and packet.type != Message.FRAME_SUBMIT:
+        if op is not None and op.hints and packet.type != Message.FRAME_SUBMIT:
             note_time(op, at)
         handler = (_FROM_CLIENT if side is Side.REQUEST else _FROM_SERVER).get(packet.type)
         if handler is not None:
@@ -301,25 +294,36 @@ class Connection:
 
     # -- from the server -------------------------------------------------------------------------------
 
-    def _result(self, packet: Packet, op: Operation | None, right: bool) -> None:
+    def _partial(self, packet: Packet, op: Operation | None, right: bool) -> None:
         if op is None:
             self._stray(packet)
             return
-        if not self._names(op, packet, right):
+        meta = partial_meta(packet.meta) if right else None
+        if meta is not None and not self._together(op, meta.operation):
             return
-        if packet.type == Message.PARTIAL_RESULT:
-            note_partial(op, self._at)
-            op.exchange.events += 1
-            check_partial(op, packet, partial_meta(packet.meta) if right else None)
-        elif op.terminal:
+        note_partial(op, self._at)
+        op.exchange.events += 1
+        check_partial(op, packet, meta)
+
+    def _result(self, packet: Packet, op: Operation | None, right: bool) -> None:
+        """RESULT_PUSH and both drops."""
+        if op is None:
+            self._stray(packet)
+            return
+        reasoned = right and packet.type == Message.RESULT_DROP_REASON
+        control = control_meta(packet.meta) if reasoned else None
+        if control is not None:
+            if control.reserved or control.flags & ~3:
+                op.report("nnrp.reserved-nonzero", detail="reserved field of RESULT_DROP_REASON")
+            if not self._together(op, control.operation):
+                return
+        op.asked_to_wait = op.asked_to_wait or self._asked_to_wait
+        if op.terminal:
             op.report("nnrp.terminal-twice", detail="the operation has ended before")
         elif packet.type == Message.RESULT_PUSH:
-            op.asked_to_wait = op.asked_to_wait or self._asked_to_wait
             check_result(op, packet, result_meta(packet.meta) if right else None)
         else:
-            op.asked_to_wait = op.asked_to_wait or self._asked_to_wait
-            reasoned = right and packet.type == Message.RESULT_DROP_REASON
-            check_drop(op, control_meta(packet.meta) if reasoned else None)
+            check_drop(op, control)
 
     def _stray(self, packet: Packet) -> None:
         """A result for a frame of which no more is known than that it was there, or not even that."""
@@ -330,24 +334,12 @@ class Connection:
         elif not self._forgetful:
             self._report(None, "nnrp.result-for-unknown-frame", "a frame that was not submitted")
 
-    def _names(self, op: Operation, packet: Packet, right: bool) -> bool:
-        """Whether operation_id and frame_id of a result belong together."""
-        if not right or packet.type not in (Message.PARTIAL_RESULT, Message.RESULT_DROP_REASON):
+    def _together(self, op: Operation, named: int) -> bool:
+        """Whether the operation_id of a result is that of its frame; 0 names none."""
+        if not named or not op.id or named == op.id:
             return True
-        named = (
-            partial_meta(packet.meta).operation
-            if packet.type == Message.PARTIAL_RESULT
-            else control_meta(packet.meta).operation
-        )
-        if packet.type == Message.RESULT_DROP_REASON:
-            control = control_meta(packet.meta)
-            if control.reserved or control.flags & ~3:
-                op.report("nnrp.reserved-nonzero", detail="reserved field of RESULT_DROP_REASON")
-        if named and op.id and named != op.id:
-            detail = "operation_id is not that of the frame"
-            op.report("nnrp.operation-frame-mismatch", detail=detail)
-            return False
-        return True
+        op.report("nnrp.operation-frame-mismatch", detail="operation_id is not that of the frame")
+        return False
 
     def _error(self, packet: Packet, op: Operation | None, right: bool) -> None:
         if not right:
@@ -395,6 +387,7 @@ _FROM_SERVER: Final[Mapping[int, _Handler]] = {
     Message.RETRY_AFTER: Connection._waits,
     Message.BACKPRESSURE: Connection._waits,
     Message.ERROR_RECOVERABLE: Connection._waits,
-    **dict.fromkeys(_RESULTS, Connection._result),
+    Message.PARTIAL_RESULT: Connection._partial,
+    **dict.fromkeys(_ENDS, Connection._result),
 }
 """What a message of a side does; other registered messages are none of the profile's business."""
