@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from teeline.config.model import ListenAddress
 
 _SCHEMES = ("tcp", "tls", "ws", "wss")
-Accept = Any
-"""What asyncio calls with a reader and a writer."""
+Accept = Callable[[], asyncio.BaseProtocol]
+"""Makes the protocol of a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,15 @@ class Address:
 
     async def listen(self, accept: Accept, context: ssl.SSLContext | None) -> asyncio.Server:
         """A server that accepts here; OSError."""
+        loop = asyncio.get_running_loop()
         if self.path:
-            return await asyncio.start_unix_server(accept, self.path)
-        return await asyncio.start_server(accept, self.host, self.port, ssl=context)
+            return await loop.create_unix_server(accept, self.path)
+        return await loop.create_server(accept, self.host, self.port, ssl=context)
 
-    async def connect(
-        self, context: ssl.SSLContext | None
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def connect(self, made: Accept, context: ssl.SSLContext | None) -> None:
         """A connection to it; OSError."""
+        loop = asyncio.get_running_loop()
         if self.path:
-            return await asyncio.open_unix_connection(self.path)
-        return await asyncio.open_connection(self.host, self.port, ssl=context)
+            await loop.create_unix_connection(made, self.path)
+        else:
+            await loop.create_connection(made, self.host, self.port, ssl=context)

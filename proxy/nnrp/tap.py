@@ -10,8 +10,6 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from asyncio import StreamReader as Reader
-from asyncio import StreamWriter as Writer
 from collections.abc import Callable
 from typing import Final
 
@@ -23,7 +21,6 @@ from teeline.validators.nnrp.inspector import End
 
 log = logging.getLogger("teeline.nnrp")
 
-_READ: Final = 256 * 1024
 _TICK: Final = 1.0
 _CONNECT: Final = 10.0
 
@@ -84,75 +81,118 @@ class NnrpTap:
             for watch in list(self._watches):
                 watch.tick()
 
-    async def _accepted(self, reader: Reader, writer: Writer) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # asyncio calls this in a task of its own
-        self._tasks.add(task)
+    def _accepted(self) -> asyncio.BaseProtocol:
+        """A client is there; its first bytes wait until the server is, too."""
+        return _Leg(Side.REQUEST, self._begin)
+
+    def _begin(self, client: _Leg) -> None:
         self.connections += 1
-        peer = writer.get_extra_info("peername")
+        task = asyncio.get_running_loop().create_task(self._connection(client))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connection(self, client: _Leg) -> None:
+        peer = client.transport.get_extra_info("peername")
         watch = self._watch(str(peer[0]) if isinstance(peer, tuple) else "unix")
         self._watches.add(watch)
-        ended = Ended.COMPLETE
+        server = _Leg(Side.RESPONSE)
+        client.join(server, watch)
+        ended = Ended.SHUTDOWN
         try:
-            ended = await self._connection(reader, writer, watch)
+            ended = await self._forwarded(client, server)
         except asyncio.CancelledError:
-            ended = Ended.SHUTDOWN
+            client.abort()
+            server.abort()
         finally:
-            _abort(writer) if ended is not Ended.COMPLETE else writer.close()
             self._watches.discard(watch)
             await watch.close(ended)
-            self._tasks.discard(task)
 
-    async def _connection(self, reader: Reader, writer: Writer, watch: Watch) -> Ended:
+    async def _forwarded(self, client: _Leg, server: _Leg) -> Ended:
+        """Connects the two and waits until both are gone."""
         try:
-            connecting = self._upstream.connect(self._connect_tls)
-            upstream = await asyncio.wait_for(connecting, _CONNECT)
+            connecting = self._upstream.connect(lambda: server, self._connect_tls)
+            await asyncio.wait_for(connecting, _CONNECT)
         except (OSError, TimeoutError) as error:
             log.warning("%s: no connection: %s", self._upstream, type(error).__name__)
+            client.abort()
             return Ended.REFUSED
-        for side in (writer, upstream[1]):
-            keep_alive(side.transport)
-        ways = (
-            _Way(Side.REQUEST, reader, upstream[1], watch),
-            _Way(Side.RESPONSE, upstream[0], writer, watch),
-        )
-        try:
-            orderly = await asyncio.gather(*(way.run() for way in ways))
-        except BaseException:
-            _abort(upstream[1])
-            raise
-        upstream[1].close()
+        client.transport.resume_reading()
+        orderly = await asyncio.gather(client.gone, server.gone)
         return Ended.COMPLETE if all(orderly) else Ended.UPSTREAM_ABORTED
 
 
-class _Way:
-    """One direction of a connection."""
+class _Leg(asyncio.Protocol):
+    """The connection to one of the two: what it sends goes to the other one at once, then is watched.
 
-    def __init__(self, side: Side, source: Reader, target: Writer, watch: Watch) -> None:
-        self._side, self._source, self._target, self._watch = side, source, target, watch
+    ``begin`` is called once it is there, reading paused. ``gone`` tells whether it ended as it should.
+    """
 
-    async def run(self) -> bool:
-        """Forwards until the source ends; whether it ended in an orderly way."""
-        source, target, watch, side = self._source, self._target, self._watch, self._side
-        try:
-            while data := await source.read(_READ):
-                target.write(data)
-                watch.feed(side, data)
-                await target.drain()
-        except OSError:
-            watch.finish(side, End.LOST)
-            _abort(target)
-            return False
-        watch.finish(side, End.ORDERLY)
-        with contextlib.suppress(OSError):
+    transport: asyncio.Transport
+    _other: _Leg
+    _watch: Watch
+
+    def __init__(self, side: Side, begin: Callable[[_Leg], None] | None = None) -> None:
+        self.gone: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._side, self._begin = side, begin
+        self._connected = False
+        self._over = False  # it sends nothing more
+
+    def join(self, other: _Leg, watch: Watch) -> None:
+        """The two belong together from now on."""
+        self._other, other._other = other, self
+        self._watch, other._watch = watch, watch
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport, self._connected = transport, True
+        keep_alive(transport)
+        if self._begin is not None:
+            transport.pause_reading()
+            self._begin(self)
+
+    def data_received(self, data: bytes) -> None:
+        target = self._other.transport
+        if not target.is_closing():
+            target.write(data)
+        self._watch.feed(self._side, data)
+
+    def eof_received(self) -> bool:
+        """Half a close is carried on; with the second half both connections end."""
+        self._end(End.ORDERLY)
+        other = self._other
+        if other._over or not other.transport.can_write_eof():
             # TLS has no half close: its end is that of the connection.
-            target.write_eof() if target.can_write_eof() else target.close()
-        return True
+            other.transport.close()
+        elif not other.transport.is_closing():
+            other.transport.write_eof()
+        return self.transport.can_write_eof() and not other._over
 
+    def connection_lost(self, error: Exception | None) -> None:
+        if hasattr(self, "_other"):
+            self._end(End.ORDERLY if error is None else End.LOST)
+            other = self._other
+            if other._connected and error is not None:
+                other.abort()
+            elif other._connected:
+                other.transport.close()
+        if not self.gone.done():
+            self.gone.set_result(error is None)
 
-def _abort(writer: Writer) -> None:
-    """Ends a connection as one that broke."""
-    if not writer.transport.is_closing():
-        with contextlib.suppress(OSError):
-            reset_on_close(writer.transport)
-        writer.transport.abort()
+    def pause_writing(self) -> None:
+        self._other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if not self._other.transport.is_closing():
+            self._other.transport.resume_reading()
+
+    def _end(self, end: End) -> None:
+        if not self._over:
+            self._over = True
+            self._watch.finish(self._side, end)
+
+    def abort(self) -> None:
+        """Ends the connection as one that broke."""
+        if self._connected and not self.transport.is_closing():
+            with contextlib.suppress(OSError):
+                reset_on_close(self.transport)
+            self.transport.abort()

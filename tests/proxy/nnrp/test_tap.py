@@ -38,9 +38,15 @@ async def between(server: Server, kept: Kept) -> AsyncIterator[Address]:
         upstream.close()
 
 
+async def opened(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if address.path:
+        return await asyncio.open_unix_connection(address.path)
+    return await asyncio.open_connection(address.host, address.port)
+
+
 async def talk(address: Address, says: bytes, pieces: int = 997) -> bytes:
     """Says it all in pieces, then ends its side; what was heard."""
-    reader, writer = await address.connect(None)
+    reader, writer = await opened(address)
     for at in range(0, len(says), pieces):
         writer.write(says[at : at + pieces])
         await asyncio.sleep(0)
@@ -110,7 +116,7 @@ def test_a_broken_connection_breaks_the_other_side_too() -> None:
         client, says = capture("tcp")
         server, kept = Server(says[:1000], reset=True), Kept()
         async with between(server, kept) as address:
-            reader, writer = await address.connect(None)
+            reader, writer = await opened(address)
             writer.write(client)
             with pytest.raises(ConnectionResetError):
                 while await reader.read(100_000):
@@ -124,7 +130,7 @@ def test_a_broken_connection_breaks_the_other_side_too() -> None:
 def test_an_upstream_that_is_not_there_breaks_the_client_s_connection() -> None:
     async def work() -> None:
         tap, _ = tapping(Address("127.0.0.1", 9), LOOPBACK, [Kept()])
-        reader, writer = await (await tap.start()).connect(None)
+        reader, writer = await opened(await tap.start())
         with pytest.raises(ConnectionResetError):
             assert await reader.read(1)
         writer.close()
@@ -170,7 +176,7 @@ def test_an_operation_is_closed_while_its_connection_goes_on(
         client, says = capture("tcp")
         server, kept = Server(says), Kept()
         async with between(server, kept) as address:
-            _, writer = await address.connect(None)
+            _, writer = await opened(address)
             writer.write(client)
             async with asyncio.timeout(5):
                 while not kept.closed_:
