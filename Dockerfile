@@ -22,5 +22,7 @@ USER 10001:10001
 # The audit log (teeline-data) lies here: the one folder that is written to.
 WORKDIR /data
 EXPOSE 8787
+# For `serve`; what has no admin port switches it off (docker run --no-healthcheck).
+HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["teeline", "healthcheck"]
 ENTRYPOINT ["teeline"]
 CMD ["--help"]

@@ -1,4 +1,6 @@
-"""The command line: ``python -m bench [--rounds N] [--json FILE]`` and ``python -m bench checks``."""
+"""The command line: ``python -m bench [--rounds N] [--json FILE]``, ``python -m bench checks`` and
+``python -m bench audit``.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench import checks, report
+from bench import audit, checks, report
 from bench.run import FULL, QUICK, measure
 from bench.targets import BASE, TARGETS
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
-    lines, document = _checks(options) if options.what == "checks" else _run(options)
+    runs = {"checks": _checks, "audit": _audit, "proxies": _run}
+    lines, document = runs[options.what](options)
     for line in lines:
         sys.stdout.write(line + "\n")
     if options.json is not None:
@@ -26,12 +29,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("bench", description="What teeline costs, side by side.")
-    parser.add_argument("what", nargs="?", choices=("proxies", "checks"), default="proxies")
+    parser.add_argument(
+        "what", nargs="?", choices=("proxies", "checks", "audit"), default="proxies"
+    )
     parser.add_argument("--rounds", type=_count, default=5, help="alternating rounds [5]")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw figures")
     parser.add_argument("--quick", action="store_true", help="a trial run; its figures say nothing")
     names = [target.name for target in TARGETS]
     parser.add_argument("--target", action="append", choices=names, help="only these")
+    parser.add_argument("--records", type=_count, metavar="N", help="audit: of the log [1000000]")
+    parser.add_argument("--exchanges", type=_count, metavar="N", help="audit: sent [100000]")
     return parser
 
 
@@ -53,6 +60,17 @@ def _run(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
 def _checks(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
     found = checks.costs(options.rounds, 2 if options.quick else 200)
     return checks.table(found), {"v": 1, "costs": [asdict(cost) for cost in found]}
+
+
+def _audit(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
+    size = options.records or (2_000 if options.quick else 1_000_000)
+    sent = options.exchanges or (300 if options.quick else 100_000)
+    kept, outage = audit.records(size, _say), audit.outage(sent, _say)
+    return [*kept.lines, "", *outage.lines], {
+        "v": 1,
+        "records": kept.values,
+        "outage": outage.values,
+    }
 
 
 def _say(line: str) -> None:

@@ -8,6 +8,7 @@ own rules (model.py).
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -15,7 +16,9 @@ from typing import Any
 
 from teeline.config.model import (
     FROM_ENVIRONMENT,
+    AdminConfig,
     AuditConfig,
+    CaptureConfig,
     ClientsConfig,
     Config,
     ListenAddress,
@@ -24,6 +27,7 @@ from teeline.config.model import (
     RulesConfig,
     SchemaConfig,
     ShutdownConfig,
+    TelemetryConfig,
     Timeouts,
     UpstreamConfig,
     UpstreamTLS,
@@ -49,6 +53,8 @@ from teeline.validators.profiles import AUTO, NONE
 from teeline.validators.rules import register
 
 __all__ = ["ConfigError", "Setting", "load", "load_file"]
+
+_HOST = re.compile(r"[a-z0-9._-]{1,253}\Z|\[[0-9a-f:.]+\]\Z")
 
 _Read = Callable[[Tree], Any]
 """Reads one value; ValueError says in one line what is wrong with it."""
@@ -165,6 +171,27 @@ def _text(tree: Tree) -> str:
     return tree.value
 
 
+def _path(tree: Tree) -> Path:
+    return Path(_text(tree))
+
+
+def _address_or_off(tree: Tree) -> ListenAddress | None:
+    # YAML reads a bare `off` as false.
+    if tree.value is False or tree.value is None or tree.value == "off":
+        return None
+    return ListenAddress.parse(_text(tree))
+
+
+def _hosts(tree: Tree) -> tuple[str, ...]:
+    """Host names without ports, in lower case."""
+    if not isinstance(tree.value, list):
+        raise ValueError(f"is {_kind(tree.value)}, not a list")
+    hosts = tuple(_text(item).lower() for item in tree.value)
+    for wrong in (host for host in hosts if not _HOST.match(host)):
+        raise ValueError(f"`{shown(wrong)}` is no host name; write it without scheme and port")
+    return hosts
+
+
 def _flag(tree: Tree) -> bool:
     if not isinstance(tree.value, bool):
         raise ValueError(f"is {_kind(tree.value)}, not true or false")
@@ -195,6 +222,22 @@ def _limit(tree: Tree) -> float | None:
     if (seconds := _seconds(tree)) == 0:
         raise ValueError("is 0 seconds; write null for no limit")
     return seconds
+
+
+def _above_0(tree: Tree) -> float:
+    if (number := _seconds(tree)) == 0:
+        raise ValueError("is not a number above 0")
+    return number
+
+
+def _optional_path(tree: Tree) -> Path | None:
+    return None if tree.value is None else _path(tree)
+
+
+def _names(tree: Tree) -> tuple[str, ...]:
+    if not isinstance(tree.value, list):
+        raise ValueError(f"is {_kind(tree.value)}, not a list")
+    return tuple(_text(item) for item in tree.value)
 
 
 def _pattern(tree: Tree) -> str:
@@ -236,10 +279,6 @@ def _upstream(**values: Any) -> UpstreamConfig:
     if "url" not in values:
         raise ValueError("an upstream needs a `url`")
     return UpstreamConfig(**values)
-
-
-def _path(tree: Tree) -> Path:
-    return Path(_text(tree))
 
 
 def _proxy(tree: Tree) -> ProxyURL | str | None:
@@ -298,7 +337,37 @@ _ROOT = {
         # A limit whose default has a fraction is a time.
         {f.name: _seconds if isinstance(f.default, float) else _count for f in fields(Limits)},
     ),
-    "audit": _Section(AuditConfig, {"enabled": _flag, "dir": _path}),
+    "audit": _Section(
+        AuditConfig,
+        {
+            "enabled": _flag,
+            "dir": _path,
+            "keep_days": _above_0,
+            "keep_bytes": _count,
+            "file_bytes": _count,
+            "file_hours": _above_0,
+            "compress": _flag,
+            "anchor": _optional_path,
+            "fingerprint_secret_file": _optional_path,
+            "otlp": _flag,
+        },
+    ),
+    "capture": _Section(
+        CaptureConfig,
+        {
+            "when": _text,
+            "rules": _patterns,
+            "upstreams": _names,
+            "max_bytes": _count,
+            "memory": _count,
+            "keep_days": _above_0,
+            "keep_bytes": _count,
+        },
+    ),
+    "telemetry": _Section(TelemetryConfig, {"span_events": _flag, "info_records": _flag}),
+    "admin": _Section(
+        AdminConfig, {"listen": _address_or_off, "token_file": _path, "allowed_hosts": _hosts}
+    ),
     "clients": _Section(
         ClientsConfig,
         {

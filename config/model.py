@@ -6,6 +6,7 @@ one line. What doesn't: where values come from (load.py) and what is done with t
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +43,14 @@ class ListenAddress:
         if not colon or not host or not _is_port(port):
             raise ValueError("a listen address is HOST:PORT, for example 127.0.0.1:8787")
         return cls(host, int(port))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nobody but this machine can connect."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -207,10 +216,92 @@ class RulesConfig:
 
 @dataclass(frozen=True, slots=True)
 class AuditConfig:
-    """The audit log: whether it is written, and to which folder."""
+    """The audit log: whether it is written, to which folder, and how much of it is kept.
+
+    ``keep_bytes`` (all files together) and ``keep_days`` bound what is kept. A file is closed at
+    ``file_bytes`` or after ``file_hours`` and, with ``compress``, packed. ``anchor`` is a file that
+    gets the heads of the chains. ``fingerprint_secret_file``: None is a file in ``dir``.
+    ``otlp``: records go out as log records, too.
+    """
 
     enabled: bool = True
     dir: Path = Path("teeline-data")
+    keep_days: float = 7.0
+    keep_bytes: int = 1024**3
+    file_bytes: int = 64 * 1024 * 1024
+    file_hours: float = 24.0
+    compress: bool = True
+    anchor: Path | None = None
+    fingerprint_secret_file: Path | None = None
+    otlp: bool = False
+
+    @property
+    def secret_file(self) -> Path:
+        """Where the secret of key fingerprints is."""
+        return self.fingerprint_secret_file or self.dir / "fingerprint-secret"
+
+
+CAPTURE_WHEN = ("never", "fail", "warn", "always")
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureConfig:
+    """Bodies beside the audit log. Off unless ``when`` or ``rules`` say otherwise.
+
+    ``when`` an exchange has this verdict (``warn``: or a worse one), or ``always``; beside that
+    whenever it breaks one of ``rules`` (ids or families). ``upstreams`` alone; empty: all.
+    ``max_bytes`` of each body are kept, ``memory`` bytes held for exchanges that aren't over.
+    ``keep_bytes`` and ``keep_days`` bound the bodies on the disk.
+    """
+
+    when: str = "never"
+    rules: tuple[str, ...] = ()
+    upstreams: tuple[str, ...] = ()
+    max_bytes: int = 1024 * 1024
+    memory: int = 64 * 1024 * 1024
+    keep_days: float = 7.0
+    keep_bytes: int = 1024**3
+
+    def __post_init__(self) -> None:
+        if self.when not in CAPTURE_WHEN:
+            raise ValueError(f"`when` is one of {', '.join(CAPTURE_WHEN)}")
+
+    @property
+    def enabled(self) -> bool:
+        """Whether any exchange may be kept."""
+        return self.when != "never" or bool(self.rules)
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryConfig:
+    """What is told beside warnings and failures; where to is the OTEL_* variables' matter.
+
+    ``span_events``: violations stand on their exchange's span, too, for those who see no log
+    records. ``info_records``: observations are log records, too.
+    """
+
+    span_events: bool = True
+    info_records: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AdminConfig:
+    """The admin port; ``listen`` None is none. ValueError where it would be open to others.
+
+    ``token_file`` holds the token that requests must carry; ``allowed_hosts`` are names beside the
+    machine's own by which it may be addressed.
+    """
+
+    listen: ListenAddress | None = ListenAddress("127.0.0.1", 8788)
+    token_file: Path | None = None
+    allowed_hosts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.listen is not None and not self.listen.is_loopback and self.token_file is None:
+            raise ValueError(
+                f"the admin address {self.listen} can be reached from other machines: "
+                "set `admin.token_file`, or listen on 127.0.0.1"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +344,9 @@ class Config:
     rules: RulesConfig = RulesConfig()
     limits: Limits = DEFAULT_LIMITS
     audit: AuditConfig = AuditConfig()
+    capture: CaptureConfig = CaptureConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
+    admin: AdminConfig = AdminConfig()
     clients: ClientsConfig = ClientsConfig()
     shutdown: ShutdownConfig = ShutdownConfig()
     schema: SchemaConfig = SchemaConfig()
@@ -263,6 +357,8 @@ class Config:
         names = [upstream.name for upstream in self.upstreams]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"two upstreams are named {twice}")
+        if strange := next((n for n in self.capture.upstreams if n not in names), None):
+            raise ValueError(f"`capture.upstreams` names {strange}, which is no upstream")
         for address, upstreams in self.by_address():
             _check_prefixes(address, upstreams)
 

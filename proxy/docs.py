@@ -14,7 +14,8 @@ from typing import Final
 import click
 
 from teeline.config.profiles import profiles
-from teeline.proxy.reports.markdown import profile_page, rule_index, rule_pages
+from teeline.proxy.reports.markdown import GENERATED, profile_page, rule_index, rule_pages
+from teeline.proxy.telemetry.page import telemetry_page
 from teeline.validators.rules import register
 
 STALE: Final = 1
@@ -25,6 +26,7 @@ def pages() -> Mapping[str, str]:
     rules = register()
     made = {"rules/index.md": rule_index(rules)}
     made |= {f"rules/{family}.md": page for family, page in rule_pages(rules)}
+    made["telemetry.md"] = f"{GENERATED}\n\n{telemetry_page()}"
     made["profiles.md"] = profile_page(profiles().values(), rules)
     return {name: f"{page.rstrip()}\n" for name, page in made.items()}
 
@@ -55,7 +57,7 @@ def write(folder: Path) -> None:
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("docs"))
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 where a page is stale.")
 def main(folder: Path, check: bool) -> None:
-    """Write the pages on rules and vendor profiles to FOLDER [docs]."""
+    """Write the pages on rules, vendor profiles and telemetry to FOLDER [docs]."""
     if not check:
         write(folder)
         return

@@ -18,8 +18,10 @@ from typing import NamedTuple
 from teeline.config.model import Config, ListenAddress
 from teeline.config.profiles import profiles
 from teeline.proxy.accept import Acceptor, Room, bind, descriptor_room
+from teeline.proxy.capture import Capture
 from teeline.proxy.clock import Clock, SystemClock
 from teeline.proxy.connection import ClientConnection, Clients
+from teeline.proxy.fingerprint import Fingerprint
 from teeline.proxy.forward import Forwarder
 from teeline.proxy.head import upstream_target
 from teeline.proxy.memory import Inspectors
@@ -70,7 +72,8 @@ class ProxyServer:
     """A transparent proxy for the upstreams of one configuration.
 
     ``checker`` runs schema checks; without one they count as not checked. Starting and closing it
-    is the caller's. An object serves once: start, then stop.
+    is the caller's. ``capture`` and ``fingerprint`` are those of the audit sink. An object serves
+    once: start, then stop.
     """
 
     def __init__(
@@ -79,6 +82,8 @@ class ProxyServer:
         sinks: Sequence[Sink],
         checker: SchemaChecker | None = None,
         clock: Clock | None = None,
+        capture: Capture | None = None,
+        fingerprint: Fingerprint | None = None,
     ) -> None:
         self._config = config
         self._sinks = Fanout(sinks)
@@ -97,6 +102,8 @@ class ProxyServer:
             checker=checker,
             limits=config.limits,
             schema_timeout=config.schema.timeout,
+            capture=capture,
+            fingerprint=fingerprint,
         )
         self._forwarders: list[Forwarder] = []
         self._clients: list[Clients] = []
@@ -109,6 +116,11 @@ class ProxyServer:
     def requests(self) -> int:
         """How many requests have come."""
         return sum(forwarder.requests for forwarder in self._forwarders)
+
+    @property
+    def sinks(self) -> Fanout:
+        """Those that learn of exchanges, and which of them have failed."""
+        return self._sinks
 
     async def start(self) -> list[Listener]:
         """Binds, starts the sinks, then accepts. Raises ServeError, with nothing left open."""

@@ -93,8 +93,9 @@ class Fanout:
                 self._failed(sink, result)
 
     async def close(self) -> None:
-        closes = (sink.close() for sink in self.sinks)
-        results = await asyncio.gather(*closes, return_exceptions=True)
-        for sink, result in zip(self.sinks, results, strict=True):
-            if isinstance(result, Exception):
-                self._failed(sink, result)
+        """One after the other, so that what a sink tells as it ends reaches those behind it."""
+        for sink in self.sinks:
+            try:
+                await sink.close()
+            except Exception as error:  # noqa: BLE001  the others are to be closed all the same
+                self._failed(sink, error)

@@ -15,7 +15,9 @@ import re
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
+from teeline.proxy.capture import Capture, Recording
 from teeline.proxy.clock import Clock, Now
+from teeline.proxy.fingerprint import Fingerprint
 from teeline.proxy.head import Fields
 from teeline.proxy.sinks import Fanout
 from teeline.validators.events import (
@@ -81,6 +83,8 @@ class Observers:
     clock.
 
     ``schema_timeout``: seconds that the end of an exchange waits for schema checks at most.
+    ``capture`` says of which exchanges bytes are kept, ``fingerprint`` tells clients apart; both are
+    the audit log's.
     """
 
     def __init__(
@@ -93,6 +97,8 @@ class Observers:
         checker: SchemaChecker | None = None,
         limits: Limits = DEFAULT_LIMITS,
         schema_timeout: float = 1.0,
+        capture: Capture | None = None,
+        fingerprint: Fingerprint | None = None,
     ) -> None:
         self.policy = policy
         self.sinks = sinks
@@ -101,6 +107,8 @@ class Observers:
         self._inspect = inspect
         self._clock = clock
         self._limits = limits
+        self._capture = capture
+        self.fingerprint = fingerprint
         self._tasks: set[asyncio.Task[None]] = set()
         self._logged: set[str] = set()
 
@@ -116,7 +124,9 @@ class Observers:
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self.failed("inspector", error)
             inspector = None
-        return Tee(self, exchange, inspector, now)
+        recording = self._capture.open(upstream) if self._capture is not None else None
+        exchange.recording = recording
+        return Tee(self, exchange, inspector, now, recording)
 
     def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs the rest of an exchange's observation beside the traffic that goes on."""
@@ -157,11 +167,13 @@ class Tee:
         exchange: Exchange,
         inspector: ExchangeInspector | None,
         now: Now,
+        recording: Recording | None = None,
     ) -> None:
         self.exchange = exchange
         self.now = now
         self._observers = observers
         self._inspector = inspector
+        self._recording = recording
         self._checks: set[asyncio.Task[None]] = set()
         self._opened = False
         self._closed = False
@@ -179,6 +191,11 @@ class Tee:
         return self.exchange.response_bytes + (self.exchange.status is not None)
 
     def request_head(self, head: RequestHead, at: float) -> None:
+        fingerprint = self._observers.fingerprint
+        if fingerprint is not None:
+            self.exchange.client_key = fingerprint.of(head.headers)
+        if self._recording is not None:
+            self._keep(self._recording.request_head, head)
         if self._inspector is not None:
             self._feed(self._inspector.request_head, head, at)
         if not self._opened:
@@ -187,6 +204,8 @@ class Tee:
     # A call for each piece: no arguments are packed, no step is looked up.
 
     def request_body(self, data: bytes, at: float) -> None:
+        if self._recording is not None:
+            self._keep(self._recording.request_body, data)
         inspector = self._inspector
         if inspector is None:
             self.exchange.request_bytes += len(data)
@@ -204,12 +223,16 @@ class Tee:
             self._feed(self._inspector.request_end, at)
 
     def response_head(self, head: ResponseHead, at: float) -> None:
+        if self._recording is not None:
+            self._keep(self._recording.response_head, head)
         if self._inspector is not None:
             self._feed(self._inspector.response_head, head, at)
         if self._inspector is None:
             self.exchange.status = head.status
 
     def response_body(self, data: bytes, at: float) -> None:
+        if self._recording is not None:
+            self._keep(self._recording.response_body, data)
         inspector = self._inspector
         if inspector is None:
             self.exchange.response_bytes += len(data)
@@ -267,6 +290,13 @@ class Tee:
             self._feed(self._inspector.expire, self.now())
         if not self._closed:
             self._close_uninspected(ended)
+
+    def _keep(self, step: Callable[[Any], None], what: Any) -> None:
+        try:
+            step(what)
+        except Exception as error:  # noqa: BLE001  observers can't break traffic
+            self._observers.failed("capture", error)
+            self._recording = None
 
     def _feed(self, step: Callable[..., Sequence[Output]], *what: Any) -> None:
         try:

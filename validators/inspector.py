@@ -16,6 +16,7 @@ from teeline.validators.checks.marks import note_headers, note_target
 from teeline.validators.checks.models import check_listed, note_listed
 from teeline.validators.checks.request import facts_of
 from teeline.validators.checks.requestrules import check_request
+from teeline.validators.checks.settings import settings_of
 from teeline.validators.checks.timing import Pace
 from teeline.validators.events import (
     Closed,
@@ -124,6 +125,7 @@ class Inspector:
             facts = facts_of(document.value, ctx.operation)
             ctx.request = facts
             self.exchange.stream = facts.stream
+            self.exchange.settings = settings_of(facts.document)
             model = facts.document.get("model")
             self.exchange.model = model[:256] if isinstance(model, str) else None
         check_request(ctx, self._target, body or b"", document)

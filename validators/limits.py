@@ -33,6 +33,8 @@ class Limits:
     """The joined arguments of one tool call."""
     text: int = 256 * 1024
     """The joined text of one choice that was asked to be JSON, in characters."""
+    texts: int = 16_384
+    """Texts of one Responses stream that are compared with what it says of them elsewhere."""
     listed_models: int = 10_000
     """Ids of one model list that are kept for later exchanges."""
     operations: int = 1024

@@ -227,6 +227,8 @@ class Exchange:
     id: str = ""
     upstream: str = ""
     client: str = ""
+    client_key: str = ""
+    """A fingerprint of the request's key, where the caller makes one; never the key."""
     trace_id: str = ""
     span_id: str = ""
     parent_span_id: str = ""
@@ -237,12 +239,15 @@ class Exchange:
     operation: str = ""
     model: str | None = None
     stream: bool = False
+    settings: dict[str, int | float | str] = field(default_factory=dict)
+    """What the request set, as checks/settings.py names it: numbers and protocol words."""
     request_bytes: int = 0
     # the answer
     status: int | None = None
     request_id: str | None = None
     response_id: str | None = None
     response_model: str | None = None
+    service_tier: str | None = None
     response_bytes: int = 0
     events: int = 0
     usage: dict[str, int] = field(default_factory=dict)
@@ -260,6 +265,8 @@ class Exchange:
     ended: Ended | None = None
     inspection: str = "full"
     violations: list[Violation] = field(default_factory=list)
+    recording: object | None = None
+    """What the caller keeps of the bytes, where it does; no check looks at it."""
 
     def worst(self, side: Side) -> Severity | None:
         """The worst severity among the breaches of one side; None where there are none."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -36,11 +37,19 @@ class Witness(NamedTuple):
     source: str
 
 
-class Anchor:
-    """Heads to the log and, where ``path`` is given, to a file. A failing file is no error."""
+Tell = Callable[[float, str, int, str], None]
+"""Takes a head's time in Unix seconds, its chain, its line's number and its hash."""
 
-    def __init__(self, path: Path | None) -> None:
+
+class Anchor:
+    """Heads to the log and, where they are given, to a file and to ``tell``.
+
+    A failing file is no error. ``tell`` is called in the thread that writes the chain.
+    """
+
+    def __init__(self, path: Path | None, tell: Tell | None = None) -> None:
         self._path = path
+        self._tell = tell
         self._last: Position | None = None
         self._failing = False
 
@@ -50,6 +59,8 @@ class Anchor:
             return
         self._last = position
         log.info("audit head: chain %s seq %d hash %s", chain, position.seq, position.head)
+        if self._tell is not None:
+            self._tell(at, chain, *position)
         if self._path is not None:
             line = {"v": VERSION, "ts": timestamp(at), "chain": chain, **position._asdict()}
             self._append(self._path, orjson.dumps(line) + b"\n")

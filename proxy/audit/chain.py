@@ -27,6 +27,9 @@ MAX_LINE: Final = 1024 * 1024
 
 _SEAL = re.compile(rb',"hash":"([0-9a-f]{64})"\}\Z')
 _SEAL_LENGTH = len(b',"hash":"' + b"0" * 64 + b'"}')
+_LINKS_LENGTH = _SEAL_LENGTH + len(b',"prev":"' + b"0" * 64 + b'"')
+_SHA = hashlib.sha256
+_TS_LENGTH = len("2026-11-30T12:01:07.250000Z")
 _HEX = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -110,6 +113,39 @@ def parse(line: bytes) -> Record:
     if not isinstance(prev, str) or not _HEX.match(prev):
         raise LineError("its prev isn't a hash")
     return Record(chain, seq, prev, seal.group(1).decode(), kind, fields)
+
+
+class Run(NamedTuple):
+    """Lines that follow each other: how many, where the last one begins, where they end."""
+
+    lines: int
+    last: int
+    end: int
+    position: Position
+
+
+def successors(data: bytes, begin: int, most: int, chain: str, after: Position) -> Run:
+    """The lines from a byte of ``data`` on (``most`` of them) that are records of exchanges and come
+    one behind the other after a position of a chain.
+
+    Only bytes that this module wrote in this order are recognised; what ``parse`` says of the first
+    other line is another matter. Checking a log then costs little more than its hashes.
+    """
+    opening, view, sha256 = b'{"v":1,"chain":"%b","seq":' % chain.encode(), memoryview(data), _SHA
+    seq, prev, last = after.seq, after.head.encode(), begin
+    most += seq
+    while seq < most:
+        end = data.find(b"\n", begin)
+        start = b'%b%d,"ts":"' % (opening, seq + 1)
+        kind = begin + len(start) + _TS_LENGTH
+        if end < 0 or data[kind : kind + 7] != b'","id":' or not data.startswith(start, begin):
+            break
+        digest = sha256(view[begin : end - _SEAL_LENGTH]).hexdigest().encode()
+        if data[end - _LINKS_LENGTH : end] != b',"prev":"%b","hash":"%b"}' % (prev, digest):
+            break
+        prev, last, begin = digest, begin, end + 1
+        seq += 1
+    return Run(seq - after.seq, last, begin, Position(seq, prev.decode()))
 
 
 def intact(line: bytes) -> Record | None:

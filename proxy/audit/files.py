@@ -3,30 +3,35 @@
 What belongs here: everything that knows how a file is called or opened. What doesn't: what stands
 in a record (record.py), when a file is closed and the next one opened (writer.py).
 
-A file is called ``audit-<chain>-<number>.jsonl``. The chain's id begins with the time at which it
-was begun and ends in random digits, so that any number of processes may share a folder. Whoever
-writes a file holds a lock (flock) on it until it is closed, by whatever death: that tells a chain
-that is being written from one whose process is gone.
+A file is called ``audit-<chain>-<number>.jsonl``, and ``.jsonl.gz`` once it was closed and packed
+(packing.py). Sizes and offsets are always those of the lines, not of their packed form. The
+chain's id begins with the time at which it was begun and ends in random digits, so that any number
+of processes may share a folder. Whoever writes a file holds a lock (flock) on it until it is closed,
+by whatever death: that tells a chain that is being written from one whose process is gone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import io
 import os
 import re
 import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from teeline.proxy.audit.chain import MAX_LINE, Position, intact, seconds
+from teeline.proxy.audit.packing import PACKED, DamagedError, Unpacker
 from teeline.proxy.audit.record import Ended
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 
-_NAME = re.compile(r"audit-(\d{8}T\d{6}Z-[0-9a-f]{12})-(\d{6,9})\.jsonl\Z")
+_NAME = re.compile(r"audit-(\d{8}T\d{6}Z-[0-9a-f]{12})-(\d{6,9})\.jsonl(\.gz)?\Z")
+_BUFFER = 256 * 1024
 
 
 class LogName(NamedTuple):
@@ -46,7 +51,7 @@ def parse_name(filename: str) -> LogName | None:
     if match is None:
         return None
     name = LogName(match[1], int(match[2]))
-    return name if name.filename == filename else None
+    return name if name.filename == filename.removesuffix(PACKED) else None
 
 
 def new_chain_id(at: float) -> str:
@@ -55,9 +60,44 @@ def new_chain_id(at: float) -> str:
 
 
 def listed(folder: Path) -> list[tuple[LogName, Path]]:
-    """The files of a folder, by chain and number; OSError where it can't be read."""
-    found = ((parse_name(path.name), path) for path in folder.iterdir())
-    return sorted((name, path) for name, path in found if name is not None)
+    """The files of a folder, by chain and number; OSError where it can't be read.
+
+    Of a file that lies there in both forms (a crash behind its packing) the plain one.
+    """
+    found: dict[LogName, Path] = {}
+    for path in folder.iterdir():
+        name = parse_name(path.name)
+        if name is not None and (name not in found or not is_packed(path)):
+            found[name] = path
+    return sorted(found.items())
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a path is that of a packed file."""
+    return path.suffix == PACKED
+
+
+def both_forms(path: Path) -> tuple[Path, Path]:
+    """The plain and the packed path of a file of the log."""
+    plain = path.with_name(path.name.removesuffix(PACKED))
+    return plain, plain.with_name(plain.name + PACKED)
+
+
+def open_log(path: Path) -> BinaryIO:
+    """Opens a file for reading its lines, in whichever form it is by now; OSError.
+
+    Reading a packed file raises DamagedError (an OSError) where it is cut or was edited.
+    """
+    plain, packed = both_forms(path)
+    try:
+        raw = path.open("rb", buffering=0)
+    except FileNotFoundError:
+        # Whoever listed the folder may come behind the one that packs it.
+        path = packed if path == plain else plain
+        raw = path.open("rb", buffering=0)
+    if is_packed(path):
+        return io.BufferedReader(Unpacker(raw), _BUFFER)
+    return io.BufferedReader(raw, _BUFFER)
 
 
 def prepare(folder: Path) -> None:
@@ -132,6 +172,8 @@ def _sync_folder(folder: Path) -> None:
 
 def is_live(path: Path) -> bool:
     """Whether some process holds the file's lock; False where the file is gone."""
+    if is_packed(path):
+        return False
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -161,11 +203,9 @@ class Tail(NamedTuple):
 
 def tail_of(path: Path) -> Tail:
     """Reads the end of a file; OSError."""
-    with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        start = max(0, end - 2 * MAX_LINE)
-        file.seek(start)
-        data = file.read(end - start)
+    with open_log(path) as file:
+        start, data = _last_bytes(file)
+    end = start + len(data)
     newline = data.rfind(b"\n")
     size = 0 if newline < 0 else start + newline + 1
     record = intact(data[data.rfind(b"\n", 0, newline) + 1 : newline]) if newline >= 0 else None
@@ -173,6 +213,22 @@ def tail_of(path: Path) -> Tail:
         return Tail(None, size, end - size, None)
     position = Position(record.seq, record.hash)
     return Tail(position, size, end - size, seconds(record.fields.get("ts")))
+
+
+def _last_bytes(file: BinaryIO) -> tuple[int, bytes]:
+    """What stands at the end of a file, enough for its last line, and where that begins."""
+    room = 2 * MAX_LINE
+    if file.seekable():
+        start = max(0, file.seek(0, os.SEEK_END) - room)
+        file.seek(start)
+        return start, file.read(room)
+    size, data = 0, b""
+    # Of a damaged file what can be read.
+    with contextlib.suppress(DamagedError):
+        while piece := file.read(MAX_LINE):
+            size += len(piece)
+            data = (data + piece)[-room:]
+    return size - len(data), data
 
 
 def ended_chain(files: list[tuple[LogName, Path]]) -> Ended:

@@ -32,13 +32,14 @@ _COUNTERS = 32
 
 
 class Origin(NamedTuple):
-    """Who writes a chain: teeline's version, the rule set (see ``ruleset_id``), the profiles in
-    use.
+    """Who writes a chain: teeline's version, the rule set (see ``ruleset_id``), the profiles in use,
+    and the upstreams with their base URLs.
     """
 
     version: str
     rules: str
     profiles: tuple[str, ...] = ()
+    upstreams: tuple[tuple[str, str], ...] = ()
 
 
 class Ended(NamedTuple):
@@ -71,7 +72,8 @@ def ruleset_id(rules: Mapping[str, Rule]) -> str:
 
 
 def exchange_record(exchange: Exchange) -> dict[str, Any]:
-    """A closed exchange. No query, no header, no body; of the client its address alone."""
+    """A closed exchange. No query, no header, no body; of the client its address, and its key's
+    fingerprint where one was made."""
     return {
         "id": printable(exchange.id, _NAME),
         "trace_id": printable(exchange.trace_id, _NAME),
@@ -85,7 +87,10 @@ def exchange_record(exchange: Exchange) -> dict[str, Any]:
         "stream": exchange.stream,
         "status": None if exchange.status is None else int64(exchange.status),
         "request_id": _text(exchange.request_id),
-        "client": {"peer": printable(exchange.client, _NAME)},
+        "client": {
+            "peer": printable(exchange.client, _NAME),
+            "key": exchange.client_key or None,
+        },
         "timing": _timing(exchange.timing),
         "timeline": [
             [_micro(entry.at), entry.kind, int64(entry.index), int64(entry.size)]
@@ -129,6 +134,7 @@ def opening_record(
         "teeline": origin.version,
         "rules": origin.rules,
         "profiles": list(origin.profiles),
+        "upstreams": dict(origin.upstreams),
         "before": None if before is None else before._asdict(),
         "previous": [ended._asdict() for ended in previous],
     }

@@ -11,11 +11,21 @@ folder still refers to it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from teeline.proxy.audit.chain import MAX_LINE, intact
-from teeline.proxy.audit.files import LogName, is_live, listed, tail_of
+from teeline.proxy.audit.files import (
+    LogName,
+    both_forms,
+    is_live,
+    is_packed,
+    listed,
+    open_log,
+    tail_of,
+)
+from teeline.proxy.audit.packing import DamagedError
 from teeline.proxy.audit.record import RETENTION, Retired, ended_in, retention_record, retired_in
 from teeline.proxy.audit.survey import opening_of
 
@@ -36,7 +46,17 @@ class Stored(NamedTuple):
     path: Path
     size: int
     at: float
-    last: Retired
+
+    @property
+    def last(self) -> Retired:
+        """The last line that the file holds; OSError."""
+        seq, head = tail_of(self.path).position or (0, "")
+        return Retired(self.name.chain, self.name.number, seq, head)
+
+    def delete(self) -> None:
+        """Deletes it, in whichever form it is by now; OSError."""
+        for path in both_forms(self.path):
+            path.unlink(missing_ok=True)
 
 
 def stored_files(folder: Path) -> tuple[list[Stored], int]:
@@ -48,13 +68,11 @@ def stored_files(folder: Path) -> tuple[list[Stored], int]:
             if is_live(path):
                 live += stat.st_size
                 continue
-            tail = tail_of(path)
+            at = None if is_packed(path) else tail_of(path).at
         except FileNotFoundError:
             continue  # another process's retention was faster
-        seq, head = tail.position or (0, "")
-        at = tail.at if tail.at is not None else stat.st_mtime
-        last = Retired(name.chain, name.number, seq, head)
-        stored.append(Stored(name, path, stat.st_size, at, last))
+        # A packed file isn't unpacked for its time: packing kept that of the last line.
+        stored.append(Stored(name, path, stat.st_size, stat.st_mtime if at is None else at))
     return stored, live
 
 
@@ -102,7 +120,8 @@ def _referred_to(paths: Iterable[Path]) -> set[str]:
 
 def _said_in(path: Path) -> list[Retired]:
     said: list[Retired] = []
-    with path.open("rb") as file:
+    # Of a damaged file what can be read.
+    with suppress(DamagedError), open_log(path) as file:
         while line := file.readline(MAX_LINE):
             if _KIND in line:
                 record = intact(line.removesuffix(b"\n"))

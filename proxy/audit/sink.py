@@ -16,12 +16,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from teeline.proxy.audit.anchor import Anchor
-from teeline.proxy.audit.files import DiskFile, OpenFile
+from teeline.proxy.audit.anchor import Anchor, Tell
+from teeline.proxy.audit.bodies import BodyStore
+from teeline.proxy.audit.bodies import Keep as KeepBodies
+from teeline.proxy.audit.files import DiskFile, OpenFile, is_live, tail_of
+from teeline.proxy.audit.packing import pack
 from teeline.proxy.audit.record import Origin
 from teeline.proxy.audit.retention import Keep
-from teeline.proxy.audit.writer import ChainWriter
+from teeline.proxy.audit.writer import ChainWriter, Rotation
 from teeline.proxy.background import Background
+from teeline.proxy.capture import Capture, Recording
 from teeline.proxy.sinks import SinkError
 from teeline.validators.events import Closed, Found, Opened
 from teeline.validators.model import Exchange
@@ -37,6 +41,8 @@ _BATCH = (
 )
 _INTERVAL = 0.2
 _QUIET = 60.0
+_PACKING = 10_000
+"""Files that wait for being packed."""
 _CLOSING = 5.0
 """Seconds that close waits for the disk."""
 
@@ -46,7 +52,9 @@ class AuditSink:
 
     ``origin`` stands in each file's first line. ``max_bytes`` (all files together) and
     ``max_age_days`` bound what is kept. ``anchor`` is a file that gets the chain's heads, best on
-    another machine. ``clock`` gives Unix seconds. ``queue_size`` exchanges may wait for the disk.
+    another machine; ``tell`` takes them, too. ``capture`` says which exchanges' bodies go, by
+    ``keep_bodies``, into files beside the log. Closed files are packed where ``compress`` says so.
+    ``clock`` gives Unix seconds. ``queue_size`` exchanges may wait for the disk.
     """
 
     name = "audit"
@@ -59,10 +67,21 @@ class AuditSink:
         max_bytes: int = MAX_BYTES,
         max_age_days: float = MAX_AGE_DAYS,
         anchor: Path | None = None,
+        tell: Tell | None = None,
         clock: Callable[[], float] = time.time,
         open_file: OpenFile = DiskFile,
         queue_size: int = _QUEUE,
+        rotation: Rotation | None = None,
+        compress: bool = True,
+        capture: Capture | None = None,
+        keep_bodies: KeepBodies | None = None,
     ) -> None:
+        self._capture = capture
+        self._packer: Background[Path] | None = None
+        if compress:
+            self._packer = Background(
+                "teeline-packing", _pack, capacity=_PACKING, batch=1, interval=60.0, prompt=True
+            )
         self._directory = directory
         self._writer = ChainWriter(
             directory,
@@ -70,7 +89,10 @@ class AuditSink:
             keep=Keep(max_bytes, max_age_days * 86400.0),
             clock=clock,
             open_file=open_file,
-            anchor=Anchor(anchor),
+            anchor=Anchor(anchor, tell),
+            rotation=rotation,
+            pack=self._hand_to_packing,
+            bodies=BodyStore(directory, keep_bodies) if keep_bodies is not None else None,
         )
         self._background: Background[Exchange] = Background(
             "teeline-audit",
@@ -109,22 +131,35 @@ class AuditSink:
         try:
             self._writer.start()
         except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise SinkError(
-                f"audit folder {self._directory} can't be written: {reason}; "
-                "make it writable, or set another audit folder"
-            ) from error
+            raise SinkError(unwritable(self._directory, error)) from error
         self._started = True
         self._background.start()
+        if self._packer is not None:
+            self._packer.start()
 
     def opened(self, event: Opened) -> None: ...
 
     def found(self, event: Found) -> None: ...
 
     def closed(self, event: Closed) -> None:
-        if not self._background.offer(event.exchange):
+        exchange = event.exchange
+        recording = exchange.recording
+        if isinstance(recording, Recording) and not self._wanted(exchange):
+            recording.release()
+            exchange.recording = None
+        if not self._background.offer(exchange):
             self._overflow += 1
+            if isinstance(recording, Recording):
+                recording.release()
             self._say_overflow()
+
+    def _wanted(self, exchange: Exchange) -> bool:
+        return self._capture is not None and self._capture.wants(exchange)
+
+    def _hand_to_packing(self, path: Path) -> None:
+        # What finds no room stays plain until a process starts here again.
+        if self._packer is not None:
+            self._packer.offer(path)
 
     async def drain(self, deadline: float) -> None:
         """Returns when all is on the disk; TimeoutError after ``deadline`` seconds."""
@@ -135,6 +170,8 @@ class AuditSink:
             return
         self._started = False
         in_time = await self._background.stop(_CLOSING)
+        if self._packer is not None:
+            await self._packer.stop(_CLOSING)
         waiting = self._background.waiting
         if not in_time:
             self._abandoned = waiting
@@ -167,3 +204,23 @@ class AuditSink:
         if overflow > self._overflow_noted:
             self._writer.note_lost("queue-full", overflow - self._overflow_noted)
             self._overflow_noted = overflow
+
+
+def unwritable(directory: Path, error: OSError) -> str:
+    """What is said of a folder in which no log can be begun."""
+    reason = error.strerror or type(error).__name__
+    return (
+        f"audit folder {directory} can't be written: {reason}; "
+        "make it writable, or set another audit folder"
+    )
+
+
+def _pack(paths: list[Path]) -> bool:
+    for path in paths:
+        try:
+            if not is_live(path):
+                pack(path, tail_of(path).at)
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            log.warning("audit: %s can't be packed: %s; it stays as it is", path, why)
+    return True

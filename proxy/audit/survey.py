@@ -8,12 +8,14 @@ deleting old files (retention.py), checking them (verify.py).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from teeline.proxy.audit.chain import MAX_LINE, Record, intact
-from teeline.proxy.audit.files import LogName, ended_chain, is_live, listed
+from teeline.proxy.audit.files import LogName, ended_chain, is_live, listed, open_log
+from teeline.proxy.audit.packing import DamagedError
 from teeline.proxy.audit.record import OPEN, Ended, ended_in
 
 MAX_NAMED: Final = 256
@@ -22,7 +24,8 @@ MAX_NAMED: Final = 256
 
 def opening_of(path: Path) -> Record | None:
     """The first record of a file, where it is an intact opening record; OSError."""
-    with path.open("rb") as file:
+    line = b""
+    with suppress(DamagedError), open_log(path) as file:
         line = file.readline(MAX_LINE)
     record = intact(line.removesuffix(b"\n")) if line.endswith(b"\n") else None
     return record if record is not None and record.kind == OPEN else None

@@ -12,7 +12,7 @@ they are all there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -63,8 +63,15 @@ class Result:
         return not self.findings
 
 
-def verify(paths: Sequence[Path], anchor: Path | None = None) -> Result:
-    """Checks folders and single files; OSError, NotAuditFileError where that can't be done."""
+def verify(
+    paths: Sequence[Path],
+    anchor: Path | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Result:
+    """Checks folders and single files; OSError, NotAuditFileError where that can't be done.
+
+    ``progress`` is told of lines as they are checked.
+    """
     files, partial = _collected(paths)
     witnesses: list[Witness] = []
     result = Result()
@@ -74,7 +81,7 @@ def verify(paths: Sequence[Path], anchor: Path | None = None) -> Result:
             Finding("anchor", str(anchor), line, "this line of the anchor file can't be read")
             for line in unreadable
         ]
-    _Check(files, witnesses, result, partial=partial, anchored=anchor is not None).run()
+    _Check(files, witnesses, result, progress, partial=partial, anchored=anchor is not None).run()
     return result
 
 
@@ -108,12 +115,14 @@ class _Check:
         files: dict[LogName, Path],
         witnesses: Sequence[Witness],
         result: Result,
+        progress: Callable[[int], None],
         *,
         partial: bool,
         anchored: bool,
     ) -> None:
         self._files = files
         self._result = result
+        self._progress = progress
         self._partial = partial
         self._anchored = anchored
         self._bounds: dict[LogName, Bounds] = {}
@@ -161,6 +170,8 @@ class _Check:
             live=is_live(path),
             bounds=self._bounds.get(name),
             seen=self._seen,
+            awaited={seq for chain, seq in self._awaited if chain == name.chain},
+            progress=self._progress,
         ).run()
         self._scans[name.chain].append(scan)
         for retired in scan.retired:
@@ -236,7 +247,12 @@ class _Check:
                         )
                     )
             elif seq > _last_seq(scans):
-                self._find("cut", scans[-1], f"{source}; it ends with record {_last_seq(scans)}")
+                self._find(
+                    "cut",
+                    scans[-1],
+                    f"{source}; it ends with record {_last_seq(scans)}: its tail or its newest file "
+                    "is gone",
+                )
 
     def _summarise(self, chain: str, scans: Sequence[Scan]) -> None:
         newest = scans[-1]

@@ -19,26 +19,32 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, NamedTuple
 
 from teeline.proxy.audit import record as records
 from teeline.proxy.audit import retention
 from teeline.proxy.audit.anchor import INTERVAL, Anchor
+from teeline.proxy.audit.bodies import BodyStore
 from teeline.proxy.audit.chain import Chain
-from teeline.proxy.audit.files import LogFile, LogName, OpenFile, new_chain_id, prepare
+from teeline.proxy.audit.files import LogFile, LogName, OpenFile, is_packed, new_chain_id, prepare
 from teeline.proxy.audit.record import Ended, Origin
 from teeline.proxy.audit.retention import Keep
 from teeline.proxy.audit.survey import unnamed_chains
+from teeline.proxy.capture import Recording
 from teeline.validators.model import Exchange
 
 log = logging.getLogger("teeline.audit")
 
-FILE_BYTES: Final = 64 * 1024 * 1024
-"""Bytes at which a file is closed and the next one opened."""
-_FILE_AGE = 86400.0
 _SYNC = 1.0
 _RETENTION = 3600.0
 _SHARE = 8  # a file is at most this part of what may be kept
+
+
+class Rotation(NamedTuple):
+    """Bytes and seconds at which a file is closed and the next one opened."""
+
+    max_bytes: int = 64 * 1024 * 1024
+    max_age: float = 86400.0
 
 
 Line = tuple[float | None, Mapping[str, Any]]
@@ -46,7 +52,11 @@ Line = tuple[float | None, Mapping[str, Any]]
 
 
 class ChainWriter:
-    """Writes the chain of this process into ``folder``; ``clock`` gives Unix seconds."""
+    """Writes the chain of this process into ``folder``; ``clock`` gives Unix seconds.
+
+    ``pack`` is given each file that is closed for good, its successor on the disk. ``bodies`` takes
+    what exchanges were asked to leave of their bodies; without it nothing is kept of them.
+    """
 
     def __init__(
         self,
@@ -57,6 +67,9 @@ class ChainWriter:
         clock: Callable[[], float],
         open_file: OpenFile,
         anchor: Anchor,
+        rotation: Rotation | None = None,
+        pack: Callable[[Path], None] = lambda _: None,
+        bodies: BodyStore | None = None,
     ) -> None:
         self._folder = folder
         self._origin = origin
@@ -64,7 +77,11 @@ class ChainWriter:
         self._clock = clock
         self._open_file = open_file
         self._anchor = anchor
-        self._file_bytes = min(FILE_BYTES, max(1, keep.max_bytes // _SHARE))
+        rotation = rotation or Rotation()
+        self._file_bytes = min(rotation.max_bytes, max(1, keep.max_bytes // _SHARE))
+        self._file_age = rotation.max_age
+        self._pack = pack
+        self._bodies = bodies
         self.chain = Chain(new_chain_id(clock()))
         self._file: LogFile | None = None
         self._name = LogName(self.chain.id, 0)
@@ -88,6 +105,9 @@ class ChainWriter:
         self._anchored_at = self._clock()
         self._open(unnamed_chains(self._folder) if self._folder.exists() else [])
         self._retain()
+        # What processes that are gone have left; the first record names their ends as they are.
+        for file in retention.stored_files(self._folder)[0]:
+            self._hand_to_packing(file.path)
 
     def note_lost(self, reason: str, count: int) -> None:
         """Exchanges that won't be appended; the chain says so as soon as it can be written."""
@@ -141,13 +161,18 @@ class ChainWriter:
             self._witness()
             self._abandon("rotation")
         if self._file is None:
-            after = self._after
+            after, before = self._after, self._name
             self._open(())
             if after == "rotation":
                 self._retain()
+                self._hand_to_packing(self._folder / before.filename)
+
+    def _hand_to_packing(self, path: Path) -> None:
+        if not is_packed(path):
+            self._pack(path)
 
     def _is_full(self) -> bool:
-        return self._size >= self._file_bytes or self._clock() - self._opened_at >= _FILE_AGE
+        return self._size >= self._file_bytes or self._clock() - self._opened_at >= self._file_age
 
     def _open(self, previous: Sequence[Ended]) -> None:
         prepare(self._folder)
@@ -186,7 +211,7 @@ class ChainWriter:
         written: list[Line] = []
         for exchange in exchanges:
             try:
-                written.append((exchange.timing.end, records.exchange_record(exchange)))
+                written.append((exchange.timing.end, self._record_of(exchange)))
             except Exception as error:  # noqa: BLE001  one bad exchange must not lose its batch
                 log.error("audit: an exchange can't be recorded: %s", type(error).__name__)
         unwritable = len(exchanges) - len(written)
@@ -194,6 +219,12 @@ class ChainWriter:
         if lost or written:
             self._write([*lost, *written])
             self._settle(len(written), unwritable)
+
+    def _record_of(self, exchange: Exchange) -> dict[str, Any]:
+        fields = records.exchange_record(exchange)
+        if self._bodies is not None and isinstance(exchange.recording, Recording):
+            fields["capture"] = self._bodies.store(exchange.recording)
+        return fields
 
     def _settle(self, recorded: int, unwritable: int = 0) -> None:
         """What was written stands in the books: exchanges, and losses that the chain now names."""
@@ -257,6 +288,8 @@ class ChainWriter:
 
     def _retain(self) -> None:
         self._retained_at = now = self._clock()
+        if self._bodies is not None:
+            self._bodies.retain(now)
         stored, live = retention.stored_files(self._folder)
         doomed = retention.expired(
             (file for file in stored if file.name != self._name), live, now, self._keep
@@ -267,7 +300,7 @@ class ChainWriter:
         self._write([(None, retention.record_of(self._folder, doomed))])
         self._sync()
         for file in doomed:
-            file.path.unlink(missing_ok=True)
+            file.delete()
 
     def _abandon(self, after: str) -> None:
         file, self._file = self._file, None

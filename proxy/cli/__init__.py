@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "nnrp": "Check NNRP connections: live, recorded, and what an adapter declares.",
     "audit": "Look at the audit log.",
     "rules": "Explain what can be wrong, rule by rule.",
+    "healthcheck": "Ask a running proxy whether it is well.",
 }
 
 

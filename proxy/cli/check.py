@@ -21,6 +21,7 @@ from typing import BinaryIO, Final
 import click
 
 from teeline.config.profiles import profiles
+from teeline.proxy.audit.files import open_log
 from teeline.proxy.cli.rules import nearest
 from teeline.proxy.console import wants_color
 from teeline.proxy.inputs.items import Item, Problem
@@ -43,7 +44,9 @@ USAGE: Final = 2
 INTERNAL: Final = 3
 
 STDIN: Final = "-"
-_SUFFIXES: Final = (".json", ".jsonl", ".har")
+_PACKED: Final = ".jsonl.gz"
+"""What the audit log's closed files are called."""
+_SUFFIXES: Final = (".json", ".jsonl", ".har", _PACKED)
 
 _SCHEMA_TIMEOUT: Final = 5.0
 _SCHEMA_PATIENCE: Final = 60.0
@@ -102,8 +105,8 @@ def check(
     """Check recorded exchanges offline.
 
     Exchange files, JSON Lines of them, HAR files of browsers and debugging proxies, and teeline's own
-    audit logs are told apart by what they hold; - is stdin. Folders are searched for *.json, *.jsonl
-    and *.har. A PATTERN is a rule (chatstream.done-missing) or a family (chatstream).
+    audit logs are told apart by what they hold; - is stdin. Folders are searched for *.json, *.jsonl,
+    *.har and *.jsonl.gz. A PATTERN is a rule (chatstream.done-missing) or a family (chatstream).
 
     Exit status: 0 clean, 1 findings at or above --fail-on, 2 wrong usage or something that is no
     recording (the rest is checked), 3 an error of teeline's own.
@@ -299,4 +302,4 @@ def _is_regular(path: str) -> bool:
 def _opened(path: str) -> AbstractContextManager[BinaryIO]:
     if path == STDIN:
         return nullcontext(sys.stdin.buffer)
-    return Path(path).open("rb")
+    return open_log(Path(path)) if path.endswith(_PACKED) else Path(path).open("rb")

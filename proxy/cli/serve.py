@@ -12,25 +12,26 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from teeline.config.load import ConfigError, Setting, load
-from teeline.config.model import Config, UpstreamConfig
+from teeline.config.model import Config, ListenAddress, UpstreamConfig
 from teeline.proxy.accept import raise_descriptor_limit
-from teeline.proxy.audit.record import Origin, ruleset_id
-from teeline.proxy.audit.sink import AuditSink
+from teeline.proxy.admin import AdminError, AdminServer
+from teeline.proxy.audit.configured import AuditError, Auditing, auditing, kept_bodies
 from teeline.proxy.cli import CANT_RUN, USAGE
 from teeline.proxy.console import ConsoleSink
 from teeline.proxy.reports.model import tool_version
 from teeline.proxy.schemapool import SchemaPool, SchemaPoolError
 from teeline.proxy.server import Listener, ProxyServer, ServeError
 from teeline.proxy.sinks import Sink, SinkError
-from teeline.proxy.telemetry.sink import TelemetrySink
+from teeline.proxy.status import Running
+from teeline.proxy.telemetry.metrics import MetricsSink
+from teeline.proxy.telemetry.sink import Choices, TelemetrySink
 from teeline.proxy.text import printable
 from teeline.proxy.upstream import Unowned, Upstream, UpstreamError
-from teeline.validators.rules import register
 
 log = logging.getLogger("teeline")
 
@@ -44,6 +45,11 @@ QUIET_SECONDS = 60.0
 @click.command("serve")
 @click.option("--upstream", metavar="URL", help="The relay's base URL, https://relay.example/v1.")
 @click.option("--listen", metavar="HOST:PORT", help="Where clients connect [127.0.0.1:8787].")
+@click.option(
+    "--admin",
+    metavar="HOST:PORT|off",
+    help="Where health, metrics and status are asked for [127.0.0.1:8788].",
+)
 @click.option("--config", "file", metavar="FILE", envvar="TEELINE_CONFIG", help="A YAML file.")
 @click.option("--audit-dir", metavar="DIR", help="Folder of the audit log [teeline-data].")
 @click.option("--no-audit", is_flag=True, help="Write no audit log.")
@@ -52,6 +58,7 @@ def command(
     ctx: click.Context,
     upstream: str | None,
     listen: str | None,
+    admin: str | None,
     file: str | None,
     audit_dir: str | None,
     no_audit: bool,
@@ -67,13 +74,13 @@ def command(
     if audit_dir is not None and no_audit:
         raise click.UsageError("--audit-dir and --no-audit exclude each other")
     try:
-        config = load(file, os.environ, _settings(upstream, listen, audit_dir, no_audit))
-        sinks = _sinks(config, os.environ)
+        config = load(file, os.environ, _settings(upstream, listen, admin, audit_dir, no_audit))
+        parts = _parts(config, os.environ)
         _log_to_stderr()
         # Sinks write from threads of their own; at the default 5 ms they would hold up the loop.
         sys.setswitchinterval(_SWITCH_SECONDS)
         raise_descriptor_limit()
-        asyncio.run(_serve(config, sinks, _say))
+        asyncio.run(_serve(config, parts, _say))
     except ConfigError as error:
         for problem in error.problems:
             _say(f"teeline serve: {problem}")
@@ -81,18 +88,24 @@ def command(
     except SinkError as error:
         _say(f"teeline serve: {error}")
         ctx.exit(USAGE)
-    except ServeError as error:
+    except (ServeError, AdminError, AuditError) as error:
         _say(f"teeline serve: {error}")
         ctx.exit(CANT_RUN)
 
 
 def _settings(
-    upstream: str | None, listen: str | None, audit_dir: str | None, no_audit: bool
+    upstream: str | None,
+    listen: str | None,
+    admin: str | None,
+    audit_dir: str | None,
+    no_audit: bool,
 ) -> Iterator[Setting]:
     if upstream is not None:
         yield Setting(("upstreams",), [{"url": upstream}], "--upstream")
     if listen is not None:
         yield Setting(("listen",), listen, "--listen")
+    if admin is not None:
+        yield Setting(("admin", "listen"), admin, "--admin")
     if audit_dir is not None:
         yield Setting(("audit", "dir"), audit_dir, "--audit-dir")
         yield Setting(("audit", "enabled"), True, "--audit-dir")
@@ -100,37 +113,75 @@ def _settings(
         yield Setting(("audit", "enabled"), False, "--no-audit")
 
 
-def _sinks(config: Config, environ: Mapping[str, str]) -> list[Sink]:
-    """Raises SinkError where an OTEL_* variable can't work."""
-    sinks: list[Sink] = [ConsoleSink(sys.stdout)]
+class Parts(NamedTuple):
+    """The sinks of a proxy, by what they are; ``all`` in the order in which they learn of things."""
+
+    console: ConsoleSink
+    metrics: MetricsSink
+    audit: Auditing | None
+    telemetry: TelemetrySink | None
+    """Behind the audit log: the last head of its chain goes out, too."""
+
+    @property
+    def all(self) -> list[Sink]:
+        audit = None if self.audit is None else self.audit.sink
+        sinks = (self.console, self.metrics, audit, self.telemetry)
+        return [sink for sink in sinks if sink is not None]
+
+
+def _parts(config: Config, environ: Mapping[str, str]) -> Parts:
+    """Raises SinkError where an OTEL_* variable can't work, and AuditError."""
     servers = {
         upstream.name: (upstream.url.host, upstream.url.port) for upstream in config.upstreams
     }
-    telemetry = TelemetrySink.from_environment(environ, version=tool_version(), servers=servers)
-    if telemetry is not None:
-        sinks.append(telemetry)
-    if config.audit.enabled:
-        chosen = tuple(f"{upstream.name}={upstream.profile}" for upstream in config.upstreams)
-        origin = Origin(tool_version(), ruleset_id(register()), chosen)
-        sinks.append(AuditSink(config.audit.dir, origin=origin))
-    return sinks
+    metrics = MetricsSink(servers)
+    told = config.telemetry
+    telemetry = TelemetrySink.from_environment(
+        environ,
+        version=tool_version(),
+        servers=servers,
+        choices=Choices(told.span_events, told.info_records, config.audit.otlp),
+        meter=metrics.meter,
+    )
+    tell = None if telemetry is None else telemetry.witnessed
+    audit = auditing(config, tell)
+    return Parts(ConsoleSink(sys.stdout), metrics, audit, telemetry)
 
 
-async def _serve(config: Config, sinks: list[Sink], say: Say) -> None:
-    """Serves until a signal comes. Raises ServeError."""
+async def _serve(config: Config, parts: Parts, say: Say) -> None:
+    """Serves until a signal comes. Raises ServeError and AdminError."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_stray)
     checker = SchemaPool(timeout=config.schema.timeout)
-    server = ProxyServer(config, sinks, checker)
+    audit = parts.audit
+    server = ProxyServer(
+        config,
+        parts.all,
+        checker,
+        capture=audit and audit.capture,
+        fingerprint=audit and audit.fingerprint,
+    )
+    running = Running(
+        config,
+        server,
+        parts.metrics,
+        parts.telemetry,
+        audit and audit.sink,
+        version=tool_version(),
+    )
+    admin = AdminServer(config.admin, parts.metrics.meter, running.unready, running.status)
     signals: asyncio.Queue[None] = asyncio.Queue()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, signals.put_nowait, None)
     aside: list[asyncio.Task[None]] = []
     try:
-        for line in banner(await server.start(), sinks, config):
+        address = await admin.start()
+        running.listeners = await server.start()
+        for line in banner(running.listeners, parts.all, config, address):
             say(line)
         aside = [loop.create_task(work) for work in _aside(server, checker, config, say)]
         await signals.get()
+        running.draining = True
         say("teeline: stopping; open answers are finished first, a second signal ends them")
         await _stop(server, config.shutdown.deadline, signals)
     finally:
@@ -138,6 +189,7 @@ async def _serve(config: Config, sinks: list[Sink], say: Say) -> None:
             task.cancel()
         await asyncio.gather(*aside, return_exceptions=True)
         await checker.close()
+        await admin.close()
 
 
 def _aside(server: ProxyServer, checker: SchemaPool, config: Config, say: Say) -> Iterator[Any]:
@@ -158,15 +210,23 @@ async def _stop(server: ProxyServer, deadline: float, signals: asyncio.Queue[Non
     await stopping
 
 
-def banner(listeners: Iterable[Listener], sinks: Iterable[Sink], config: Config) -> Iterator[str]:
+def banner(
+    listeners: Iterable[Listener],
+    sinks: Iterable[Sink],
+    config: Config,
+    admin: ListenAddress | None = None,
+) -> Iterator[str]:
     """What is said at the start: where to point clients, and where findings go."""
     for listener in listeners:
         for route in listener.routes:
             yield f"OPENAI_BASE_URL={route.base_url} -> {route.target}"
     audit = printable(str(config.audit.dir), 1000) if config.audit.enabled else "off"
     yield f"audit log: {audit}"
+    if config.audit.enabled and config.capture.enabled:
+        yield f"capture: bodies of exchanges are kept in {audit}/bodies ({kept_bodies(config.capture)})"
     exports = any(isinstance(sink, TelemetrySink) for sink in sinks)
     yield f"OTLP: {'on' if exports else 'off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)'}"
+    yield f"admin: {'off' if admin is None else f'http://{admin}'}"
 
 
 async def warm_up(checker: SchemaPool) -> None:

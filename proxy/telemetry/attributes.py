@@ -7,7 +7,7 @@ building spans and records around them (spans.py, logs.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from teeline.proxy.telemetry import names
 from teeline.proxy.text import SHOWN, int64, printable
@@ -24,6 +24,7 @@ _ERROR_TYPES = 50
 _FINISH_REASONS = 16
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,63}\Z")
 _FAILED = frozenset({Ended.UPSTREAM_ABORTED, Ended.REFUSED, Ended.TIMEOUT})
+_DOUBLES = frozenset({"temperature", "top_p", "frequency_penalty", "presence_penalty"})
 _OTHER_ERROR = "_OTHER"  # the value that the conventions give to what isn't told apart
 
 
@@ -70,11 +71,16 @@ class Describer:
         admitted.
         """
         name = operation_name(exchange)
-        model = exchange.model or ""
+        model = self.model(exchange, exchange.model)
+        return name if model is None or model == names.OTHER else f"{name} {model}"
+
+    def model(self, exchange: Exchange, model: str | None) -> str | None:
+        """A model's name where it may stand in an index, ``other`` where it may not."""
+        if not model:
+            return None
         served = exchange.status is not None and 200 <= exchange.status < 300
-        if self._models.admit(model) if served else model in self._models:
-            return f"{name} {model}"
-        return name
+        known = self._models.admit(model) if served else model in self._models
+        return model if known else names.OTHER
 
     def error_type(self, exchange: Exchange) -> str | None:
         """Why the operation failed; None where it didn't. Violations are no failure."""
@@ -123,6 +129,17 @@ class Describer:
         """A violation's, and what finds its exchange where logs are read without spans."""
         return {**self._who(exchange), **self.violation(violation)}
 
+    def audit(self, exchange: Exchange) -> Attributes:
+        """What an audit record is found by where logs are indexed; the rest stands in its body."""
+        found = self._who(exchange)
+        found[names.VERDICT] = exchange.verdict.value
+        found[names.CLIENT_VERDICT] = exchange.client_verdict.value
+        if exchange.status is not None:
+            found[names.HTTP_RESPONSE_STATUS_CODE] = int64(exchange.status)
+        if exchange.ended is not None:
+            found[names.ENDED] = exchange.ended.value
+        return found
+
     def _who(self, exchange: Exchange) -> Attributes:
         found: Attributes = {
             names.EXCHANGE_ID: exchange.id,
@@ -139,6 +156,7 @@ class Describer:
 
     def _answer(self, exchange: Exchange) -> Attributes:
         found: Attributes = {names.REQUEST_STREAM: exchange.stream}
+        found.update(_settings(exchange))
         if exchange.operation in names.API_TYPES:
             found[names.OPENAI_API_TYPE] = names.API_TYPES[exchange.operation]
         if exchange.status is not None:
@@ -150,6 +168,10 @@ class Describer:
         if exchange.finish:
             shown = exchange.finish[:_FINISH_REASONS]
             found[names.RESPONSE_FINISH_REASONS] = [self.text(reason) for reason in shown]
+        if exchange.service_tier:
+            found[names.OPENAI_RESPONSE_SERVICE_TIER] = exchange.service_tier
+        if _TOKEN.match(exchange.marks.fingerprint):
+            found[names.OPENAI_RESPONSE_SYSTEM_FINGERPRINT] = exchange.marks.fingerprint
         first = exchange.timing.first_event
         if exchange.stream and first is not None:
             found[names.RESPONSE_TIME_TO_FIRST_CHUNK] = max(0.0, first - exchange.timing.start)
@@ -160,6 +182,20 @@ def operation_name(exchange: Exchange) -> str:
     """The operation by its name in the conventions, or by teeline's where they have none."""
     operation = exchange.operation or "other"
     return names.OPERATIONS.get(operation, operation)
+
+
+def _settings(exchange: Exchange) -> Iterator[tuple[str, Value]]:
+    """What the request set, under the conventions' names and in their types."""
+    for name, value in exchange.settings.items():
+        attribute = names.SETTINGS.get(name)
+        if attribute is None or (name == "choices" and value == 1):
+            continue  # the conventions leave a choice count of one out
+        if name == "encoding_format":
+            yield attribute, [str(value)]
+        elif name in _DOUBLES:
+            yield attribute, float(value)
+        else:
+            yield attribute, int(value) if isinstance(value, float) else value
 
 
 def _usage(counts: Mapping[str, int]) -> Attributes:

@@ -39,6 +39,9 @@ CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _TIMEOUT = 10.0
 _MAX_TIMEOUT = 60.0
 _SPAN_EVENTS = 128
+_METRIC_INTERVAL = 60_000
+_TEMPORALITIES: Final = ("cumulative", "delta", "lowmemory")
+_ALSO: Final = {"METRICS": "prometheus"}  # the admin port serves it, asked for or not
 _SAMPLERS: Final[Mapping[str, Sampler]] = {
     "always_on": ALWAYS_ON,
     "always_off": ALWAYS_OFF,
@@ -60,6 +63,15 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricSignal:
+    """Where metrics go, every ``interval`` seconds, and whether as totals or as differences."""
+
+    options: Mapping[str, Any]
+    interval: float
+    temporality: str
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What the environment asks for. ``value_length`` bounds strings, ``span_events`` events a
     span.
@@ -67,6 +79,7 @@ class Settings:
 
     traces: Signal | None
     logs: Signal | None
+    metrics: MetricSignal | None
     resource: Resource
     sampler: Sampler
     value_length: int = SHOWN
@@ -74,7 +87,7 @@ class Settings:
 
 
 def read(environ: Mapping[str, str], version: str = "") -> Settings | None:
-    """What the variables ask for; None where they ask for no export of spans or logs.
+    """What the variables ask for; None where they ask for no export.
 
     ``version`` is teeline's. SinkError where a value can't work.
     """
@@ -84,11 +97,13 @@ def read(environ: Mapping[str, str], version: str = "") -> Settings | None:
         return None
     traces = _signal(environ, "TRACES", "v1/traces", "BSP", queues.SPANS)
     logs = _signal(environ, "LOGS", "v1/logs", "BLRP", queues.LOGS)
-    if traces is None and logs is None:
+    metrics = _metrics(environ)
+    if traces is None and logs is None and metrics is None:
         return None
     return Settings(
         traces,
         logs,
+        metrics,
         resource(environ, version),
         sampler(environ),
         _value_length(environ),
@@ -128,7 +143,27 @@ def sampler(environ: Mapping[str, str]) -> Sampler:
 def _signal(
     environ: Mapping[str, str], signal: str, path: str, prefix: str, default: Queueing
 ) -> Signal | None:
-    if not _is_wanted(environ, f"OTEL_{signal}_EXPORTER"):
+    options = _options(environ, signal, path)
+    return None if options is None else Signal(options, _queueing(environ, prefix, default))
+
+
+def _metrics(environ: Mapping[str, str]) -> MetricSignal | None:
+    options = _options(environ, "METRICS", "v1/metrics")
+    if options is None:
+        return None
+    variable = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"
+    temporality = environ.get(variable, "").strip().lower() or "cumulative"
+    if temporality not in _TEMPORALITIES:
+        raise SinkError(f"{variable} must be {', '.join(_TEMPORALITIES)}")
+    interval = _whole(environ, "OTEL_METRIC_EXPORT_INTERVAL", _METRIC_INTERVAL)
+    if interval <= 0:
+        raise SinkError("OTEL_METRIC_EXPORT_INTERVAL must be a number of milliseconds above 0")
+    return MetricSignal(options, interval / 1000, temporality)
+
+
+def _options(environ: Mapping[str, str], signal: str, path: str) -> dict[str, Any] | None:
+    """The exporter's arguments; None where the signal is not to be exported."""
+    if not _is_wanted(environ, f"OTEL_{signal}_EXPORTER", _ALSO.get(signal, "")):
         return None
     variable, endpoint = _endpoint(environ, signal, path)
     if not endpoint:
@@ -143,17 +178,16 @@ def _signal(
             f"OTEL_EXPORTER_OTLP_PROTOCOL={printable(protocol)} isn't supported; "
             "set it to http/protobuf, with the collector's HTTP port (4318)"
         )
-    options = {"endpoint": endpoint, **_connection(environ, signal)}
-    return Signal(options, _queueing(environ, prefix, default))
+    return {"endpoint": endpoint, **_connection(environ, signal)}
 
 
-def _is_wanted(environ: Mapping[str, str], variable: str) -> bool:
+def _is_wanted(environ: Mapping[str, str], variable: str, also: str) -> bool:
     names = {name.strip().lower() for name in environ.get(variable, "").split(",")} - {""}
-    unknown = names - {"otlp", "none"}
+    unknown = names - {"otlp", "none", also}
     if unknown:
         shown = printable(", ".join(sorted(unknown)))
         raise SinkError(f"{variable}={shown} isn't supported; otlp or none")
-    return "none" not in names
+    return "none" not in names and (not names or "otlp" in names)
 
 
 def _endpoint(environ: Mapping[str, str], signal: str, path: str) -> tuple[str, str]:

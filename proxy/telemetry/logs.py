@@ -1,4 +1,4 @@
-"""Log records: one event ``teeline.violation`` a violation, sent as soon as it is found.
+"""Log records: violations as they are found, summaries of damped ones, audit records and heads.
 
 The only module that imports ``opentelemetry._logs``, ``opentelemetry.sdk._logs`` and the OTLP
 exporter for them: they are private in name and still change. What doesn't belong here: attributes
@@ -9,10 +9,13 @@ As with spans, the event loop only queues; the record is built in the SDK's expo
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import orjson
 from opentelemetry._logs import LogRecord, SeverityNumber
+from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.sdk._logs import LogRecordLimits, ReadableLogRecord, ReadWriteLogRecord
 from opentelemetry.sdk._logs.export import (
@@ -23,13 +26,22 @@ from opentelemetry.sdk._logs.export import (
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+from teeline.proxy.audit.record import exchange_record
 from teeline.proxy.telemetry import names
-from teeline.proxy.telemetry.attributes import Describer, nanoseconds
-from teeline.proxy.telemetry.pipeline import Outlet, Sampling, Tally
+from teeline.proxy.telemetry.attributes import Attributes, Describer, nanoseconds
+from teeline.proxy.telemetry.pipeline import Outlet, Sampling, Tally, is_kept
 from teeline.proxy.telemetry.queues import Queueing
 from teeline.validators.model import Exchange, Severity, Violation
 
-__all__ = ["LogBuilder", "LogPipeline", "LogRecordExporter", "otlp_log_exporter"]
+__all__ = [
+    "LogBuilder",
+    "LogPipeline",
+    "LogRecordExporter",
+    "Note",
+    "Recorded",
+    "Told",
+    "otlp_log_exporter",
+]
 
 _SEVERITIES = {
     Severity.INFO: (SeverityNumber.INFO, "INFO"),
@@ -46,12 +58,38 @@ def otlp_log_exporter(**options: Any) -> LogRecordExporter:
     return OTLPLogExporter(**options)
 
 
-class DeferredRecord(LogRecord):
-    """A violation on its way to becoming a log record."""
+class Note(NamedTuple):
+    """A log record that belongs to no exchange: what it says, and when it was so."""
 
-    def __init__(self, exchange: Exchange, violation: Violation) -> None:
-        self.exchange = exchange
-        self.violation = violation
+    event: str
+    at: float
+    severity: Severity
+    body: str
+    attributes: Attributes
+
+
+class Told(NamedTuple):
+    """A violation that is told; ``left_out`` of its kind were not, since the one before."""
+
+    exchange: Exchange
+    violation: Violation
+    left_out: int = 0
+
+
+class Recorded(NamedTuple):
+    """An exchange whose audit record is told."""
+
+    exchange: Exchange
+
+
+Item = Told | Note | Recorded
+
+
+class DeferredRecord(LogRecord):
+    """What is on its way to becoming a log record."""
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
 
 
 class QueuedRecord(ReadWriteLogRecord):
@@ -95,29 +133,77 @@ class LogBuilder(LogRecordExporter):
     def _build(self, queued: ReadableLogRecord) -> ReadableLogRecord:
         deferred = queued.log_record
         assert isinstance(deferred, DeferredRecord)
-        exchange, violation = deferred.exchange, deferred.violation
-        number, word = _SEVERITIES[violation.severity]
-        at = nanoseconds(violation.at)
-        record = LogRecord(
-            timestamp=at,
-            observed_timestamp=at,
-            context=self._sampling.context(exchange, names.SCOPE),
+        item = deferred.item
+        if isinstance(item, Told):
+            record = self._told(item)
+        elif isinstance(item, Recorded):
+            record = self._recorded(item.exchange)
+        else:
+            record = self._record(*item)
+        return ReadableLogRecord(record, self._resource, self._scope)
+
+    def _told(self, told: Told) -> LogRecord:
+        exchange, violation, left_out = told
+        attributes = self._describer.log(exchange, violation)
+        if left_out:
+            attributes[names.LEFT_OUT] = left_out
+        # A violation of warn and above has its span sampled, so the record may say so before.
+        sampled = violation.severity >= Severity.WARN
+        return self._record(
+            names.VIOLATION_EVENT,
+            violation.at,
+            violation.severity,
+            self._describer.text(violation.message),
+            attributes,
+            self._sampling.context(exchange, names.SCOPE, keep=sampled),
+        )
+
+    def _recorded(self, exchange: Exchange) -> LogRecord:
+        """The audit record as it stands in the log, without what chains it."""
+        timing = exchange.timing
+        return self._record(
+            names.AUDIT_EVENT,
+            timing.start if timing.end is None else timing.end,
+            Severity.INFO,
+            orjson.dumps(exchange_record(exchange)).decode(),
+            self._describer.audit(exchange),
+            self._sampling.context(exchange, names.SCOPE, keep=is_kept(exchange)),
+        )
+
+    def _record(
+        self,
+        event: str,
+        at: float,
+        severity: Severity,
+        body: str,
+        attributes: Attributes,
+        context: Context | None = None,
+    ) -> LogRecord:
+        number, word = _SEVERITIES[severity]
+        time = nanoseconds(at)
+        return LogRecord(
+            timestamp=time,
+            observed_timestamp=time,
+            context=Context() if context is None else context,
             severity_number=number,
             severity_text=word,
-            body=self._describer.text(violation.message),
-            attributes=self._describer.log(exchange, violation),
-            event_name=names.VIOLATION_EVENT,
+            body=body,
+            attributes=attributes,
+            event_name=event,
         )
-        return ReadableLogRecord(record, self._resource, self._scope)
 
 
 class LogPipeline:
-    """The queue, thread and exporter of log records. ``add`` is all that the event loop pays."""
+    """The queue, thread and exporter of log records. ``add`` is all that the event loop pays.
+
+    Heads of the audit log come from the thread that writes it, so adding takes a lock.
+    """
 
     def __init__(self, builder: LogBuilder, tally: Tally, queueing: Queueing) -> None:
         self._builder = builder
         self._tally = tally
         self._empty = Resource.get_empty()
+        self._lock = threading.Lock()
         self._processor = BatchLogRecordProcessor(
             builder,
             max_queue_size=queueing.capacity,
@@ -125,9 +211,11 @@ class LogPipeline:
             max_export_batch_size=queueing.batch,
         )
 
-    def add(self, exchange: Exchange, violation: Violation) -> None:
-        if self._tally.admit():
-            record = DeferredRecord(exchange, violation)
+    def add(self, item: Item) -> None:
+        with self._lock:
+            admitted = self._tally.admit()
+        if admitted:
+            record = DeferredRecord(item)
             # Limits and resource that nobody reads: the defaults are made anew for each record.
             self._processor.on_emit(QueuedRecord(record, self._empty, None, _UNUSED))
 

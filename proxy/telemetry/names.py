@@ -27,7 +27,21 @@ USAGE_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 USAGE_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 USAGE_CACHE_READ_INPUT_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
 USAGE_REASONING_OUTPUT_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
+REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
+REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
+REQUEST_TOP_P: Final = "gen_ai.request.top_p"
+REQUEST_FREQUENCY_PENALTY: Final = "gen_ai.request.frequency_penalty"
+REQUEST_PRESENCE_PENALTY: Final = "gen_ai.request.presence_penalty"
+REQUEST_SEED: Final = "gen_ai.request.seed"
+REQUEST_CHOICE_COUNT: Final = "gen_ai.request.choice.count"
+REQUEST_ENCODING_FORMATS: Final = "gen_ai.request.encoding_formats"
+EMBEDDINGS_DIMENSION_COUNT: Final = "gen_ai.embeddings.dimension.count"
+OUTPUT_TYPE: Final = "gen_ai.output.type"
+TOKEN_TYPE: Final = "gen_ai.token.type"
 OPENAI_API_TYPE: Final = "openai.api.type"
+OPENAI_REQUEST_SERVICE_TIER: Final = "openai.request.service_tier"
+OPENAI_RESPONSE_SERVICE_TIER: Final = "openai.response.service_tier"
+OPENAI_RESPONSE_SYSTEM_FINGERPRINT: Final = "openai.response.system_fingerprint"
 
 PROVIDER_OPENAI: Final = "openai"
 
@@ -60,8 +74,42 @@ PLACE_POINTER: Final = "teeline.place.pointer"
 MESSAGE: Final = "teeline.message"
 EVIDENCE: Final = "teeline.evidence"
 
-# --- teeline: metrics ---------------------------------------------------------------------------
+COUNT: Final = "teeline.count"
+"""How often the rule was broken in this exchange; in a summary, in how many exchanges."""
+LEFT_OUT: Final = "teeline.left_out"
+"""Records of the same kind that were left out since the last one that was sent."""
+
+# --- teeline: other events ----------------------------------------------------------------------
+SUMMARY_EVENT: Final = "teeline.violation.summary"
+SINCE: Final = "teeline.since"
+AUDIT_EVENT: Final = "teeline.audit.record"
+AUDIT_HEAD_EVENT: Final = "teeline.audit.head"
+AUDIT_CHAIN: Final = "teeline.audit.chain"
+AUDIT_SEQ: Final = "teeline.audit.seq"
+AUDIT_HASH: Final = "teeline.audit.hash"
+
+# --- metrics: GenAI -----------------------------------------------------------------------------
+TOKEN_USAGE: Final = "gen_ai.client.token.usage"
+OPERATION_DURATION: Final = "gen_ai.client.operation.duration"
+TIME_TO_FIRST_CHUNK: Final = "gen_ai.client.operation.time_to_first_chunk"
+TIME_PER_OUTPUT_CHUNK: Final = "gen_ai.client.operation.time_per_output_chunk"
+
+# --- metrics: teeline ---------------------------------------------------------------------------
+EXCHANGES: Final = "teeline.exchanges"
+VIOLATIONS_FOUND: Final = "teeline.violations"
+INSPECTION_SKIPPED: Final = "teeline.inspection.skipped"
+INSPECTION_LAG: Final = "teeline.inspection.lag"
+OPEN_STREAMS: Final = "teeline.open_streams"
 EXPORT_DROPPED: Final = "teeline.export.dropped"
+AUDIT_RECORDS: Final = "teeline.audit.records"
+AUDIT_LOST: Final = "teeline.audit.lost"
+REASON: Final = "teeline.reason"
+SIGNAL: Final = "teeline.signal"
+OVERFLOW: Final = "otel.metric.overflow"
+"""The SDK specification's mark of the series that takes what no series has room for."""
+
+OTHER: Final = "other"
+"""What unknown models and operations fold into."""
 
 OPERATIONS: Final = {
     "chat": "chat",
@@ -71,6 +119,21 @@ OPERATIONS: Final = {
     "embeddings": "embeddings",
 }
 """teeline's operations by the name that the conventions have for them; others keep their own."""
+
+SETTINGS: Final = {
+    "max_tokens": REQUEST_MAX_TOKENS,
+    "temperature": REQUEST_TEMPERATURE,
+    "top_p": REQUEST_TOP_P,
+    "frequency_penalty": REQUEST_FREQUENCY_PENALTY,
+    "presence_penalty": REQUEST_PRESENCE_PENALTY,
+    "seed": REQUEST_SEED,
+    "choices": REQUEST_CHOICE_COUNT,
+    "encoding_format": REQUEST_ENCODING_FORMATS,
+    "dimensions": EMBEDDINGS_DIMENSION_COUNT,
+    "output": OUTPUT_TYPE,
+    "service_tier": OPENAI_REQUEST_SERVICE_TIER,
+}
+"""What a request set (validators/checks/settings.py) by its attribute."""
 
 API_TYPES: Final = {"chat": "chat_completions", "responses": "responses"}
 

@@ -16,7 +16,13 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
+from opentelemetry.sdk.trace.sampling import (
+    ALWAYS_ON,
+    DEFAULT_ON,
+    Decision,
+    Sampler,
+    SamplingResult,
+)
 from opentelemetry.trace import (
     NonRecordingSpan,
     SpanContext,
@@ -26,18 +32,20 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from teeline.validators.model import Exchange
+from teeline.validators.model import Exchange, Severity
 
 log = logging.getLogger("teeline.telemetry")
 
 Source = TypeVar("Source")
 Built = TypeVar("Built")
 
+_KEPT = SamplingResult(Decision.RECORD_AND_SAMPLE)
 _QUIET = 60.0
 """Seconds between two lines about the same dead collector."""
 _SDK_LOGGERS = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.proto.http._log_exporter",
+    "opentelemetry.exporter.otlp.proto.http.metric_exporter",
 )
 
 
@@ -192,18 +200,35 @@ class Sampling:
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
+        # What these decide needs no asking, which costs more than the rest of a span's context.
+        self._always = sampler is ALWAYS_ON
+        self._by_parent = sampler is DEFAULT_ON
 
-    def decide(self, exchange: Exchange, name: str) -> SamplingResult:
-        """ValueError where the exchange's ids are no hexadecimal numbers."""
+    def decide(self, exchange: Exchange, name: str, *, keep: bool) -> SamplingResult:
+        """``keep`` overrules the sampler, which decides on clean traffic alone.
+
+        ValueError where the exchange's ids are no hexadecimal numbers.
+        """
+        sampled = exchange.parent_sampled or not exchange.parent_span_id
+        if keep or self._always or (self._by_parent and sampled):
+            return _KEPT
         parent = parent_context(exchange)
         context = Context() if parent is None else _context_of(parent)
         return self._sampler.should_sample(
             context, int(exchange.trace_id, 16), name, SpanKind.CLIENT, None, None
         )
 
-    def context(self, exchange: Exchange, name: str) -> Context:
+    def context(self, exchange: Exchange, name: str, *, keep: bool) -> Context:
         """The context that a log record of this exchange belongs to."""
-        return _context_of(span_context(exchange, self.decide(exchange, name)))
+        return _context_of(span_context(exchange, self.decide(exchange, name, keep=keep)))
+
+
+def is_kept(exchange: Exchange) -> bool:
+    """Whether a closed exchange is told of whatever a sampler or its client says: it broke a rule.
+
+    An info finding is an observation, not a breach.
+    """
+    return any(violation.severity >= Severity.WARN for violation in exchange.violations)
 
 
 def is_sampled(decision: SamplingResult) -> bool:

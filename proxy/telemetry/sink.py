@@ -1,7 +1,8 @@
-"""The telemetry sink: exchanges become spans, violations become log records.
+"""The telemetry sink: exchanges become spans, violations and audit records become log records.
 
-What belongs here: the life of the two pipelines. What doesn't: what a span says (attributes.py,
-spans.py, logs.py), where it goes (environment.py), metrics.
+What belongs here: the life of the pipelines. What doesn't: what a span says (attributes.py,
+spans.py, logs.py), where it goes (environment.py), what is left out (damping.py), the numbers
+behind the metrics (metrics.py).
 
 On the event loop ``found`` and ``closed`` only queue. Everything else, building included, happens
 in the SDK's batch threads. A collector that is slow or gone costs records, which are counted
@@ -12,29 +13,43 @@ nothing grows.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.sdk.metrics.export import MetricExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.sampling import DEFAULT_ON, Sampler
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+from teeline.proxy.audit.chain import timestamp
 from teeline.proxy.background import detached
 from teeline.proxy.telemetry import environment, names, queues
-from teeline.proxy.telemetry.attributes import Describer, Server
+from teeline.proxy.telemetry.attributes import Attributes, Describer, Server
+from teeline.proxy.telemetry.damping import Damper, Summary
 from teeline.proxy.telemetry.logs import (
     LogBuilder,
     LogPipeline,
     LogRecordExporter,
+    Note,
+    Recorded,
+    Told,
     otlp_log_exporter,
 )
+from teeline.proxy.telemetry.metricexport import INTERVAL, MetricExport
+from teeline.proxy.telemetry.metrics import Meter
 from teeline.proxy.telemetry.pipeline import ExportReason, Sampling, Tally
 from teeline.proxy.telemetry.queues import Queueing
 from teeline.proxy.telemetry.spans import Builder, SpanPipeline
+from teeline.proxy.telemetry.wire import DirectSpanExporter
 from teeline.proxy.text import SHOWN
 from teeline.validators.events import Closed, Found, Opened
+from teeline.validators.model import Severity
 
 log = logging.getLogger("teeline.telemetry")
 
@@ -42,12 +57,34 @@ _CLOSING = 2.0
 """Seconds that close waits for a request to the collector that is under way."""
 
 
+_LAST = 1.0
+"""Seconds that close gives what came behind the drain: heads of the audit log, last numbers."""
+_SWEEP = 60.0
+"""Seconds between two looks for windows of damping that are over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the configuration leaves open: which records there are beside warnings and failures.
+
+    ``span_events``: violations stand on their exchange's span, too. ``info_records``: observations
+    are log records, too. ``audit_records``: so are audit records and the heads of their chain.
+    """
+
+    span_events: bool = True
+    info_records: bool = False
+    audit_records: bool = False
+
+
+DEFAULT_CHOICES: Final = Choices()
+
+
 class TelemetrySink:
     """Exports by the exporters given; one that is None leaves its signal out.
 
-    ``span_events`` False leaves the violations' copies on the spans out; ``max_span_events`` bounds
-    them a span. ``servers`` gives host and port of upstreams by name. ``value_length`` is in
-    characters.
+    ``choices`` are the configuration's; ``max_span_events`` bounds the copies of violations a span.
+    ``servers`` gives host and port of upstreams by name. ``value_length`` is in characters.
+    ``meter`` holds the numbers that ``metric_exporter`` sends, every ``metric_interval`` seconds.
     """
 
     name = "telemetry"
@@ -56,12 +93,16 @@ class TelemetrySink:
         self,
         span_exporter: SpanExporter | None,
         log_exporter: LogRecordExporter | None,
+        metric_exporter: MetricExporter | None = None,
         *,
         resource: Resource,
+        choices: Choices = DEFAULT_CHOICES,
+        meter: Meter | None = None,
+        metric_interval: float = INTERVAL,
+        temporality: str = "cumulative",
         sampler: Sampler = DEFAULT_ON,
         version: str = "",
         servers: Mapping[str, Server] | None = None,
-        span_events: bool = True,
         max_span_events: int = 128,
         value_length: int = SHOWN,
         span_queueing: Queueing = queues.SPANS,
@@ -73,7 +114,12 @@ class TelemetrySink:
         self._scope = InstrumentationScope(names.SCOPE, version)
         self._sampling = Sampling(sampler)
         self._describer = Describer(servers, value_length)
-        self._events = max_span_events if span_events else 0
+        self._choices = choices
+        self._events = max_span_events if choices.span_events else 0
+        self._damper = Damper()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._unsent_head = False
+        self._in_time = True  # the last drain was; close waits for no collector that is late
         self._span_queueing = span_queueing
         self._log_queueing = log_queueing
         self._reason = ExportReason()
@@ -81,6 +127,17 @@ class TelemetrySink:
         self._log_tally = Tally("log records", log_queueing.capacity, self._reason)
         self._spans: SpanPipeline | None = None
         self._logs: LogPipeline | None = None
+        self._metrics: MetricExport | None = None
+        if metric_exporter is not None and meter is not None:
+            self._metrics = MetricExport(
+                metric_exporter,
+                meter,
+                resource=resource,
+                scope=self._scope,
+                interval=metric_interval,
+                temporality=temporality,
+                reason=self._reason,
+            )
 
     @classmethod
     def from_environment(
@@ -89,21 +146,26 @@ class TelemetrySink:
         *,
         version: str = "",
         servers: Mapping[str, Server] | None = None,
-        span_events: bool = True,
+        choices: Choices = DEFAULT_CHOICES,
+        meter: Meter | None = None,
     ) -> TelemetrySink | None:
         """The sink that the OTEL_* variables ask for, if they do; SinkError for bad values."""
         settings = environment.read(environ, version)
         if settings is None:
             return None
-        traces, logs = settings.traces, settings.logs
+        traces, logs, metrics = settings.traces, settings.logs, settings.metrics
         return cls(
-            None if traces is None else OTLPSpanExporter(**traces.options),
+            None if traces is None else DirectSpanExporter(**traces.options),
             None if logs is None else otlp_log_exporter(**logs.options),
+            None if metrics is None else OTLPMetricExporter(**metrics.options),
             resource=settings.resource,
+            choices=choices,
+            meter=meter,
+            metric_interval=INTERVAL if metrics is None else metrics.interval,
+            temporality="cumulative" if metrics is None else metrics.temporality,
             sampler=settings.sampler,
             version=version,
             servers=servers,
-            span_events=span_events,
             max_span_events=settings.span_events,
             value_length=settings.value_length,
             span_queueing=queues.SPANS if traces is None else traces.queueing,
@@ -145,32 +207,112 @@ class TelemetrySink:
             )
             self._logs = LogPipeline(log_builder, self._log_tally, self._log_queueing)
 
+        if self._metrics is not None:
+            self._metrics.start()
+        if self._logs is not None:
+            self._later()
+
     def opened(self, event: Opened) -> None: ...
 
     def found(self, event: Found) -> None:
-        if self._logs is not None:
-            self._logs.add(event.exchange, event.violation)
+        if self._logs is None:
+            return
+        exchange, violation = event.exchange, event.violation
+        if violation.severity is Severity.INFO and not self._choices.info_records:
+            return
+        left_out = self._damper.decide(exchange, violation)
+        if left_out is not None:
+            self._logs.add(Told(exchange, violation, left_out))
 
     def closed(self, event: Closed) -> None:
         if self._spans is not None:
             self._spans.add(event.exchange)
+        if self._choices.audit_records and self._logs is not None:
+            self._logs.add(Recorded(event.exchange))
+
+    def witnessed(self, at: float, chain: str, seq: int, head: str) -> None:
+        """A head of the audit log's chain, which shows later that nothing before it is missing.
+
+        Called in the thread that writes the chain.
+        """
+        logs = self._logs
+        if logs is None or not self._choices.audit_records:
+            return
+        attributes: Attributes = {
+            names.AUDIT_CHAIN: chain,
+            names.AUDIT_SEQ: seq,
+            names.AUDIT_HASH: head,
+        }
+        text = f"audit head: chain {chain} seq {seq}"
+        self._unsent_head = True
+        logs.add(Note(names.AUDIT_HEAD_EVENT, at, Severity.INFO, text, attributes))
+
+    def summarize(self, now: float, *, last: bool = False) -> None:
+        """Sends what stood behind the records that were left out, where a window is over."""
+        if self._logs is not None:
+            for summary in self._damper.ended(now, all_of_them=last):
+                self._logs.add(_note_of(summary))
+
+    def _later(self) -> None:
+        self.summarize(time.time())
+        self._sweep = asyncio.get_running_loop().call_later(_SWEEP, self._later)
 
     async def drain(self, deadline: float) -> None:
-        """TimeoutError where the collector needs longer; what is left is counted at close."""
-        await asyncio.gather(
-            *(
-                detached(pipeline.flush, "teeline-telemetry-flush", deadline)
-                for pipeline in (self._spans, self._logs)
-                if pipeline is not None
-            )
-        )
+        """Ends all windows of damping, since nothing may come behind them; sends everything.
+
+        TimeoutError where the collector needs longer; what is left is counted at close."""
+        self.summarize(time.time(), last=True)
+        self._unsent_head = False
+        flushes: list[Awaitable[None]] = [
+            detached(pipeline.flush, "teeline-telemetry-flush", deadline)
+            for pipeline in (self._spans, self._logs)
+            if pipeline is not None
+        ]
+        if self._metrics is not None:
+            flushes.append(self._metrics.flush(deadline))
+        self._in_time = False
+        await asyncio.gather(*flushes)
+        self._in_time = True
 
     async def close(self) -> None:
+        if self._sweep is not None:
+            self._sweep.cancel()
+        if self._in_time:
+            await self._send_last()
+        if self._metrics is not None:
+            await self._metrics.stop(_CLOSING)
+            self._metrics = None
         pipelines = [p for p in (self._spans, self._logs) if p is not None]
         self._spans = self._logs = None
-        for pipeline in pipelines:
-            try:
-                await detached(pipeline.shutdown, "teeline-telemetry-shutdown", _CLOSING)
-            except TimeoutError:
+        stops = (detached(p.shutdown, "teeline-telemetry-shutdown", _CLOSING) for p in pipelines)
+        for result in await asyncio.gather(*stops, return_exceptions=True):
+            if isinstance(result, TimeoutError):
                 log.warning("telemetry: a request to the collector was still under way at shutdown")
         self._reason.remove()
+
+    async def _send_last(self) -> None:
+        """What came behind the drain: the sinks before this one did something as they ended.
+
+        The head of a closed chain is worth a moment: it shows that nothing was cut off it.
+        """
+        with contextlib.suppress(TimeoutError):
+            if self._metrics is not None:
+                await self._metrics.flush(_LAST)
+            if self._unsent_head and self._logs is not None:
+                await detached(self._logs.flush, "teeline-telemetry-flush", _LAST)
+
+
+def _note_of(summary: Summary) -> Note:
+    attributes: Attributes = {
+        names.RULE: summary.rule,
+        names.UPSTREAM: summary.upstream,
+        names.SEVERITY: summary.severity.word,
+        names.SINCE: timestamp(summary.since),
+        names.COUNT: summary.found,
+        names.LEFT_OUT: summary.left_out,
+    }
+    text = (
+        f"{summary.rule} in {summary.found} exchanges of {summary.upstream} "
+        f"within {summary.until - summary.since:.0f} s; {summary.left_out} were not told one by one"
+    )
+    return Note(names.SUMMARY_EVENT, summary.until, summary.severity, text, attributes)

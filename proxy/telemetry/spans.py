@@ -26,11 +26,13 @@ from teeline.proxy.telemetry.pipeline import (
     Outlet,
     Sampling,
     Tally,
+    is_kept,
     is_sampled,
     parent_context,
     span_context,
 )
 from teeline.proxy.telemetry.queues import Queueing
+from teeline.proxy.text import int64
 from teeline.validators.model import Exchange, Timing, Violation
 
 _QUEUED: Final = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
@@ -88,7 +90,7 @@ class Builder(SpanExporter):
         assert isinstance(span, DeferredSpan)
         exchange = span.exchange
         name = self._describer.span_name(exchange)
-        decision = self._sampling.decide(exchange, name)
+        decision = self._sampling.decide(exchange, name, keep=is_kept(exchange))
         if not is_sampled(decision):
             return None
         failed = self._describer.error_type(exchange) is not None
@@ -112,6 +114,7 @@ class Builder(SpanExporter):
         kept: BoundedList[Event] = BoundedList(self._events)
         for violation in violations[: self._events]:
             found = self._describer.violation(violation)
+            found[names.COUNT] = int64(violation.count)
             found[names.MESSAGE] = self._describer.text(violation.message)
             kept.append(Event(names.VIOLATION_EVENT, found, nanoseconds(violation.at)))
         kept.dropped = len(violations) - len(kept)

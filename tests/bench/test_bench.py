@@ -65,3 +65,18 @@ def test_the_checks_alone_are_measured_on_clean_exchanges(tmp_path: Path) -> Non
 
 def test_a_round_count_of_nothing_is_refused() -> None:
     assert run("--rounds", "0").returncode == 2
+
+
+def test_an_outage_leaves_traffic_alone_and_its_counts_add_up(tmp_path: Path) -> None:
+    """The collector goes away, the disk is full, then has room again: in the small, but real."""
+    file = tmp_path / "raw.json"
+    result = run("audit", "--quick", "--records", "500", "--exchanges", "600", "--json", str(file))
+    assert result.returncode == 0, result.stderr
+    document = json.loads(file.read_bytes())
+    outage = document["outage"]
+    phases = [value for value in outage.values() if isinstance(value, dict)]
+    assert [(phase["answers"], phase["wrong"]) for phase in phases] == [(200, 0)] * 3
+    assert outage["recorded"] + outage["lost, and said so in the log"] == 600
+    assert outage["all of it adds up"] is True
+    assert outage["log intact"] is True
+    assert document["records"]["list rule"] >= 0

@@ -10,6 +10,7 @@ from teeline.config.load import ConfigError, Setting, load
 from teeline.config.model import (
     FROM_ENVIRONMENT,
     AuditConfig,
+    CaptureConfig,
     ClientsConfig,
     Config,
     ListenAddress,
@@ -228,3 +229,71 @@ def test_a_profile_that_nobody_knows_is_named_with_the_nearest(file: Path) -> No
     assert line == (
         "teeline.yaml:1:38: `profile`: unknown profile `mistrall`, did you mean `mistral`?"
     )
+
+
+def test_the_audit_log_and_capture_are_set_by_name(file: Path) -> None:
+    file.write_text(
+        "upstreams: [{name: a, url: 'https://relay.example/v1'}]\n"
+        "audit: {keep_days: 30, keep_bytes: 5, file_bytes: 4, file_hours: 0.5, compress: false,\n"
+        "  anchor: /x/anchor, fingerprint_secret_file: /x/secret}\n"
+        "capture: {when: fail, rules: [chatstream], upstreams: [a], max_bytes: 3, memory: 2,\n"
+        "  keep_days: 1, keep_bytes: 1}\n",
+        encoding="utf-8",
+    )
+    config = load(str(file))
+    assert config.audit == AuditConfig(
+        keep_days=30,
+        keep_bytes=5,
+        file_bytes=4,
+        file_hours=0.5,
+        compress=False,
+        anchor=Path("/x/anchor"),
+        fingerprint_secret_file=Path("/x/secret"),
+    )
+    assert config.audit.secret_file == Path("/x/secret")
+    assert AuditConfig(dir=Path("d")).secret_file == Path("d/fingerprint-secret")
+    assert config.capture == CaptureConfig("fail", ("chatstream",), ("a",), 3, 2, 1, 1)
+    assert config.capture.enabled
+    assert not CaptureConfig().enabled
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("capture: {when: sometimes}", "`when` is one of never, fail, warn, always"),
+        ("capture: {rules: [chatsteam]}", "did you mean `chatstream`?"),
+        ("capture: {upstreams: [b]}", "`capture.upstreams` names b, which is no upstream"),
+        ("audit: {keep_days: 0}", "is not a number above 0"),
+    ],
+)
+def test_what_can_not_be_kept_is_one_line(file: Path, text: str, words: str) -> None:
+    upstream = "upstreams: [{name: a, url: 'https://relay.example/v1'}]\n"
+    (problem,) = problems(file, upstream + text)
+    assert words in problem
+
+
+@pytest.mark.parametrize("written", ["off", "false", "null", "'off'"])
+def test_the_admin_port_can_be_switched_off(written: str, tmp_path: Path) -> None:
+    file = tmp_path / "teeline.yaml"
+    file.write_text(f"upstreams: [{{url: https://x}}]\nadmin: {{listen: {written}}}\n")
+    assert load(str(file)).admin.listen is None
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8788", "192.0.2.1:8788", "box.example:1", "'[::]:1'"])
+def test_an_admin_port_that_others_reach_needs_a_token(listen: str, tmp_path: Path) -> None:
+    file = tmp_path / "teeline.yaml"
+    text = f"upstreams: [{{url: https://x}}]\nadmin:\n  listen: {listen}\n"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        load(str(file))
+    assert "can be reached from other machines: set `admin.token_file`" in str(error.value)
+    file.write_text(text + "  token_file: /run/token\n")
+    assert load(str(file)).admin.token_file == Path("/run/token")
+
+
+@pytest.mark.parametrize("host", ["https://box.example", "box.example:8788", "", "a b"])
+def test_an_allowed_host_is_a_bare_name(host: str, tmp_path: Path) -> None:
+    file = tmp_path / "teeline.yaml"
+    file.write_text(f"upstreams: [{{url: https://x}}]\nadmin: {{allowed_hosts: ['{host}']}}\n")
+    with pytest.raises(ConfigError, match="is no host name"):
+        load(str(file))

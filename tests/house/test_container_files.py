@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from teeline.config.model import AdminConfig
 from teeline.proxy.cli.demo import command as demo
+from teeline.proxy.cli.healthcheck import command as healthcheck
 from teeline.proxy.cli.serve import command as serve
 
 _ROOT = Path(__file__).parents[2]
@@ -118,3 +120,17 @@ def test_the_image_s_tag_is_the_project_s_version() -> None:
     version = re.search(r'^version = "([^"]+)"', project, re.MULTILINE)
     assert version is not None
     assert _services()["demo"]["image"] == f"teeline:{version[1]}"
+
+
+def test_the_image_asks_itself_whether_it_is_well() -> None:
+    """An orchestrator sees a proxy that hangs; the command and its options exist."""
+    (check,) = _arguments("HEALTHCHECK")
+    words = yaml.safe_load(check.partition(" CMD ")[2])
+    assert words[0] == "teeline"
+    assert words[1] == healthcheck.name
+    healthcheck.make_context("healthcheck", words[2:])
+    assert _services()["demo"]["healthcheck"] == {"disable": True}
+    probe, program, name, *arguments = _services()["serve"]["healthcheck"]["test"]
+    assert (probe, program, name) == ("CMD", "teeline", healthcheck.name)
+    url = healthcheck.make_context("healthcheck", arguments).params["url"]
+    assert url == f"http://{AdminConfig().listen}/readyz"

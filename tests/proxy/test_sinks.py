@@ -184,3 +184,18 @@ def test_no_sinks_at_all_are_fine() -> None:
     run(lambda: fanout.drain(1.0))
     run(fanout.close)
     assert fanout.failures == {}
+
+
+def test_sinks_close_one_after_the_other() -> None:
+    """What a sink tells as it ends, the head of a log for one, finds those behind it open."""
+    order: list[str] = []
+
+    class Slow(Recorder):
+        async def close(self) -> None:
+            order.append(f"{self.name} begins")
+            await super().close()
+            order.append(f"{self.name} ends")
+
+    first = Slow("first", close=RuntimeError())
+    asyncio.run(Fanout([first, Slow("second")]).close())
+    assert order == ["first begins", "second begins", "second ends"]

@@ -140,7 +140,9 @@ class CompletionStream:
             return
         self._envelope.check(value)
         choices = value.get("choices")
-        if choices == [] and not value.get("usage"):
+        if not isinstance(choices, list):
+            self._lost = True  # completions.choices-type has it
+        elif not choices and not value.get("usage"):
             report("completions.choices-empty-no-usage", "/choices", choices)
         for n, choice in enumerate(choices if isinstance(choices, list) else ()):
             self._choice(choice, f"/choices/{n}", n)
@@ -160,6 +162,9 @@ class CompletionStream:
 
     def _state(self, index: Any, position: int) -> _StreamedText | None:
         if isinstance(index, bool) or not isinstance(index, int):
+            if (answers(self._ctx) or 1) > 1 or len(self._choices) > 1:
+                self._lost = True  # whose text or end it was is not known (P9)
+                return None
             index = position
         state = self._choices.get(index)
         if state is None:
@@ -202,7 +207,7 @@ class CompletionStream:
     def _indexes(self) -> None:
         """The indexes of a stream are 0 to n-1."""
         ctx = self._ctx
-        if not self._choices or ctx.report.has("completions.choice-index-type"):
+        if ctx.report.has("completions.choice-index-type") or self._is_choiceless():
             return
         seen = sorted(self._choices)
         if seen != list(range(len(seen))):
@@ -210,6 +215,11 @@ class CompletionStream:
             ctx.report("completions.choice-index-set", "/choices/0/index", detail=detail)
         else:
             cross.check_choice_count(ctx, len(seen), prompts=ctx.request.inputs("prompt"))
+
+    def _is_choiceless(self) -> bool:
+        """Whether no choice came, and a rule has said why (P9)."""
+        named = ("completions.choices-type", "completions.choices-empty-no-usage")
+        return not self._choices and self._ctx.report.has(*named)
 
 
 class _StreamedText:

@@ -30,7 +30,7 @@ def check_item(
 
     ``final``: nothing more of it comes, as in ``response.output_item.done`` or in a response that is over;
     otherwise it owes its type, its id and its status only. ``cut``: its response ended before its time.
-    ``arguments`` false: those of a call were checked before.
+    ``arguments`` false: what those of a call say was checked before.
     """
     if not isinstance(item, dict):
         ctx.report("responses.item-not-object", pointer, item)
@@ -105,7 +105,7 @@ def _call(
         return call
     if not isinstance(call.name, str) or not call.name:
         ctx.report("tools.name-missing", f"{pointer}/name", call.name)
-    if arguments and not is_unfinished(item):
+    if (arguments or not isinstance(call.arguments, str)) and not is_unfinished(item):
         unfinished = cut or item.get("status") == "incomplete"
         check_arguments(ctx, call, f"{pointer}/arguments", cut=unfinished)
     return call
@@ -121,10 +121,11 @@ def _message(ctx: Context, kind: ItemKind, item: Mapping[str, Any], pointer: str
     walk(kind.payload, item, pointer, ctx.report)
     content = item.get("content")
     for n, part in enumerate(content if isinstance(content, list) else ()):
-        _part(ctx, part, f"{pointer}/content/{n}")
+        check_part(ctx, part, f"{pointer}/content/{n}")
 
 
-def _part(ctx: Context, part: Any, pointer: str) -> None:
+def check_part(ctx: Context, part: Any, pointer: str) -> None:
+    """Checks one part of a message, in its item or in an event of its own."""
     name = part.get("type", ABSENT) if isinstance(part, dict) else ABSENT
     if not isinstance(name, str) or name in FOREIGN_PARTS:
         ctx.report("responses.content-part-type", f"{pointer}/type", name, words=True)

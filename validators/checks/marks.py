@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
+from teeline.validators.checks.settings import tier_of
 from teeline.validators.model import Exchange, Headers
 
 FIRST_OBJECTS = 4
@@ -47,3 +48,5 @@ def note_object(exchange: Exchange, value: Any) -> None:
         text = value.get(name)
         if isinstance(text, str) and text and not getattr(marks, slot):
             setattr(marks, slot, text[:_MAX_TEXT])
+    # The last one counts: a stream begins with what was asked for and ends with what it was.
+    exchange.service_tier = tier_of(value) or exchange.service_tier

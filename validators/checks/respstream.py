@@ -12,8 +12,8 @@ from typing import Any
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.errors import check_error_object
 from teeline.validators.checks.items import check_item
-from teeline.validators.checks.joined import Joined
-from teeline.validators.checks.respitems import IDENTITY, StreamedItem
+from teeline.validators.checks.joined import Joined, Texts
+from teeline.validators.checks.respitems import IDENTITY, StreamedItem, kept, texts_of
 from teeline.validators.checks.responses import check_response_object
 from teeline.validators.evidence import ABSENT
 from teeline.validators.fast import Hole, HoleKind, OpenText
@@ -28,15 +28,18 @@ from teeline.validators.fields.respevents import (
     Act,
     EventRow,
 )
-from teeline.validators.fields.table import Table, has_type, walk
+from teeline.validators.fields.table import INTEGER, Table, has_type, walk
 from teeline.validators.model import Unit
 
 _KEEPALIVES = frozenset({"keepalive", "response.keep_alive"})
 _VENDOR_PREFIXES = ("codex.", "vendor:")
 _TABLES = {name: Table(name, row.fields) for name, row in EVENTS.items()}
-_IN_ITEMS = frozenset(
-    name for name, row in EVENTS.items() if any(f.name == "output_index" for f in row.fields)
-)
+_PLACES = {
+    name: tuple(f for f in row.fields if f.name not in (row.member, "item_id"))
+    for name, row in EVENTS.items()
+    if any(f.name == "output_index" for f in row.fields)
+}
+"""The members that say which item and which part of it an event is about."""
 
 
 class ResponsesStream:
@@ -45,6 +48,7 @@ class ResponsesStream:
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self.numbers = _Numbers(ctx)
+        self._texts = Texts(ctx)
         self._items: dict[int, StreamedItem] = {}
         self._last_index = -1
         # GET with starting_after resumes in the middle: what came before is not known
@@ -56,7 +60,7 @@ class ResponsesStream:
         self._model: str | None = None
         self._terminal = ""
         self._over = False
-        self._lost = False
+        self._lost = False  # an event could not be read: it may have been any
         self._keyless = False  # an item could not be told from the others
         self._done = 0
         self._checked = 0  # items whose members were checked when they were done
@@ -74,6 +78,7 @@ class ResponsesStream:
 
     def unreadable(self) -> None:
         self._lost = True
+        self._texts.losses += 1
         self.numbers.lost()
 
     def event(self, value: Any, name: str) -> None:
@@ -94,8 +99,8 @@ class ResponsesStream:
             return
         if not isinstance(kind, str):
             report("respstream.type-missing", "/type", value.get("type", ABSENT))
+            self.unreadable()
             self.numbers.take(value, required=False)
-            self._lost = True
             return
         self._named(value, kind, name)
 
@@ -157,14 +162,15 @@ class ResponsesStream:
     def _known(self, kind: str, row: EventRow, value: Mapping[str, Any]) -> None:
         report = self._ctx.report
         self.events += 1
-        if self.events == 1 and kind != "response.created" and not self._resumed:
+        first = self.events == 1 and not (self._resumed or self._lost)
+        if first and kind != "response.created":
             report("respstream.created-not-first", "/type", kind, words=True)
         typed = self._members(kind, value)
         if row.act is Act.LIFECYCLE:
             self._lifecycle(kind, value)
         elif row.act in (Act.ITEM_ADDED, Act.ITEM_DONE):
             self._item(row, value)
-        else:
+        elif kind in _PLACES:
             self._inner(kind, row, value, typed=typed)
 
     def _members(self, kind: str, value: Mapping[str, Any]) -> bool:
@@ -202,8 +208,9 @@ class ResponsesStream:
             self._terminated(kind, response)
             return
         check_response_object(self._ctx, response, "/response", final=False)
-        if response.get("output"):
-            report("respstream.initial-output-not-empty", "/response/output", response["output"])
+        output = response.get("output")
+        if isinstance(output, list) and output:
+            report("respstream.initial-output-not-empty", "/response/output", output)
 
     def _identity(self, response: Mapping[str, Any]) -> None:
         made, model = response.get("id"), response.get("model")
@@ -220,67 +227,70 @@ class ResponsesStream:
 
     # -- items ------------------------------------------------------------------------------------------
 
+    @property
+    def _followed(self) -> bool:
+        """Whether every item that was added is known: only then can one be missing."""
+        return not (self._resumed or self._lost or self._keyless)
+
+    def _unassigned(self) -> None:
+        """An event of an item that can't be told from the others (its own rule has been reported)."""
+        self._keyless = True
+        self._texts.losses += 1
+
     def _item(self, row: EventRow, value: Mapping[str, Any]) -> None:
         report = self._ctx.report
-        index, item = value.get("output_index"), value.get("item")
+        index: Any = value.get("output_index")
+        item = value.get("item")
+        typed = has_type(index, INTEGER)
         if not isinstance(item, dict):
             report("respstream.item-null", "/item", value.get("item", ABSENT))
-            if row.act is Act.ITEM_DONE and _typed(row, value, "output_index"):
-                self._unreadable_item(value["output_index"])
-            return
-        if isinstance(index, bool) or not isinstance(index, int):
-            self._keyless = True  # respstream.field-missing has it
-            return
-        known = self._items.get(index)
-        if row.act is Act.ITEM_ADDED:
-            if known is not None:
-                report("respstream.output-index-reused", "/output_index", index)
-                self._keyless = True
-            elif index != self._last_index + 1 and not self._resumed:
-                report("respstream.output-index-gap", "/output_index", index)
-            self._last_index = max(self._last_index, index)
-            self._open(index, item, announced=True).added(item)
-            return
-        if known is None:
-            known = self._unannounced(index, item)
-        known.finish(item)
-        self._checked += 1
-        check_item(self._ctx, item, "/item", final=True)
-
-    def _unreadable_item(self, index: int) -> None:
-        """The item's end came, if without the item."""
-        if index in self._items:
-            self._items[index].done = True
+            if row.act is Act.ITEM_DONE and typed and index in self._items:
+                self._items[index].done = True  # its end came, if without the item
+            else:
+                self._unassigned()
+        elif not typed:
+            self._unassigned()  # respstream.field-missing has it
+        elif row.act is Act.ITEM_ADDED:
+            self._added(index, item)
         else:
-            self._keyless = True
+            known = self._items.get(index) or self._unannounced(index, item)
+            known.finish(item)
+            self._checked += 1
+            check_item(self._ctx, item, "/item", final=True)
+
+    def _added(self, index: int, item: Mapping[str, Any]) -> None:
+        if index in self._items:
+            self._ctx.report("respstream.output-index-reused", "/output_index", index)
+            self._unassigned()
+        elif index != self._last_index + 1 and self._followed:
+            self._ctx.report("respstream.output-index-gap", "/output_index", index)
+        self._open(index, item, announced=True).added(item)
+        check_item(self._ctx, item, "/item", final=False)
 
     def _open(self, index: int, item: Mapping[str, Any], *, announced: bool) -> StreamedItem:
-        made = StreamedItem(self._ctx, item, announced=announced)
+        self._last_index = max(self._last_index, index)
+        made = StreamedItem(self._ctx, self._texts, item, announced=announced)
         if index in self._items or len(self._items) < self._ctx.limits.tool_calls:
             self._items[index] = made
         else:
             self._ctx.partial("item-limit")
+            self._unassigned()
         return made
 
     def _unannounced(self, index: int, item: Mapping[str, Any]) -> StreamedItem:
         """An item that no output_item.added told of; after a fault only what follows is checked."""
-        if not self._resumed and not self._lost:
+        if self._followed:
             self._ctx.report("respstream.item-added-missing", "/output_index", index)
-        self._last_index = max(self._last_index, index)
         return self._open(index, item, announced=False)
 
     def _inner(self, kind: str, row: EventRow, value: Mapping[str, Any], *, typed: bool) -> None:
-        """An event of an item. One whose members can't be read takes its item's texts out of comparison."""
-        if kind not in _IN_ITEMS or not (typed or _typed(row, value, "output_index")):
+        """An event of an item. One whose place can't be read takes texts out of the comparison."""
+        if not (typed or all(has_type(value.get(f.name), f.type) for f in _PLACES[kind])):
+            self._texts.losses += 1
             return
         index: int = value["output_index"]
-        item = self._items.get(index)
-        if item is None:
-            item = self._unannounced(index, {"id": value.get("item_id")})
-        if typed or all(
-            _typed(row, value, f.name) for f in row.fields if f.name not in (row.member, "item_id")
-        ):
-            item.event(row, value)
+        item = self._items.get(index) or self._unannounced(index, {"id": value.get("item_id")})
+        item.event(row, value)
 
     # -- the fast path --------------------------------------------------------------------------------
 
@@ -308,9 +318,9 @@ class ResponsesStream:
             report("respstream.incomplete", "/type", kind, words=True)
         elif kind == "response.failed":
             report("respstream.failed", "/type", kind, words=True)
-        if not self._running and not self._resumed:
+        if not (self._running or self._resumed or self._lost):
             report("respstream.in-progress-missing", "", detail="no response.in_progress")
-        if kind == "response.completed":
+        if kind == "response.completed" and not (self._lost or self._keyless):
             self._unfinished()
         output = response.get("output")
         if not isinstance(output, list):
@@ -319,48 +329,55 @@ class ResponsesStream:
                 "/response/output",
                 response.get("output", ABSENT),
             )
-        elif kind != "response.failed" and not (self._resumed or self._lost or self._keyless):
+        elif kind != "response.failed" and self._followed:
             self._final_output(output)
         check_response_object(self._ctx, response, "/response", final=True, streamed=self._checked)
-        self._silence(kind, output)
+        if kind == "response.completed" and isinstance(output, list):
+            self._silence(output)
 
     def _unfinished(self) -> None:
         report = self._ctx.report
-        kept = (report.unit, report.index, report.byte)
+        place = (report.unit, report.index, report.byte)
         for index, item in self._items.items():
-            if not item.done and not self._lost:
+            if not item.done:
                 report.place(Unit.EVENT, *item.place)
                 detail = f"output_index {index} was added and never done"
                 report("respstream.item-done-missing", "/output_index", detail=detail)
-        report.place(*kept)
+        report.place(*place)
 
     def _final_output(self, output: list[Any]) -> None:
+        """The terminal output against the items that were done, or added where one was never done."""
         report = self._ctx.report
-        done = [item for _, item in sorted(self._items.items()) if item.done]
-        if not output and self._items:
+        items = [item for _, item in sorted(self._items.items())]
+        done = [item for item in items if item.done]
+        if not output and items:
             report("respstream.final-output-empty", "/response/output", output)
-            return
-        if len(output) != len(done) and not report.has("respstream.item-done-missing"):
+        elif len(output) == len(done):
+            self._final_items(output, done)
+        elif len(output) == len(items) and report.has("respstream.item-done-missing"):
+            self._final_items(output, items)
+        elif not report.has("respstream.item-done-missing"):
             detail = f"{len(output)} items, {len(done)} were done"
             report("respstream.final-output-differs", "/response/output", detail=detail)
-            return
-        for n, (told, item) in enumerate(zip(output, done, strict=False)):
+
+    def _final_items(self, output: list[Any], items: list[StreamedItem]) -> None:
+        for n, (told, item) in enumerate(zip(output, items, strict=True)):
             if isinstance(told, dict):
                 self._final_item(told, item, f"/response/output/{n}")
 
     def _final_item(self, told: Mapping[str, Any], item: StreamedItem, pointer: str) -> None:
         for name in IDENTITY:
-            before, now = item.identity[name], told.get(name)
-            if isinstance(before, str) and isinstance(now, str) and before != now:
-                self._ctx.report("respstream.final-output-differs", f"{pointer}/{name}", now)
+            before, now = item.identity[name], kept(told.get(name))
+            if before is not None and now is not None and before != now:
+                self._ctx.report("respstream.final-output-differs", f"{pointer}/{name}", told[name])
                 return
         item.compare(told, pointer)
 
-    def _silence(self, kind: str, output: Any) -> None:
+    def _silence(self, output: list[Any]) -> None:
         """A completed response whose messages are all empty, and that holds nothing else."""
         items = self._items.values()
-        spoke = not all(item.type == "message" and not item.said for item in items)
-        if kind == "response.completed" and items and output and not spoke:
+        silent = all(item.type == "message" and not item.said for item in items)
+        if items and output and silent and not self._texts.losses and not _speaks(output):
             self._ctx.report(
                 "respstream.no-text", "/response/output", detail="messages without text"
             )
@@ -397,9 +414,10 @@ class _PartText:
         self._stream.numbers.last += 1
         if text:
             self._item.said = True
-        self._joined.add_utf8(
-            text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-        )
+        if isinstance(text, bytes):
+            self._joined.add_utf8(text)
+        else:
+            self._joined.add(text)
 
 
 class _Numbers:
@@ -448,9 +466,14 @@ class _Numbers:
             report("respstream.seq-gap", "/sequence_number", detail=f"{number} after {self.last}")
 
 
-def _typed(row: EventRow, value: Mapping[str, Any], name: str) -> bool:
-    wanted = next(f.type for f in row.fields if f.name == name)
-    return has_type(value.get(name), wanted)
+def _speaks(output: list[Any]) -> bool:
+    """Whether any item says anything, or is anything but a message."""
+    return not all(
+        isinstance(item, dict)
+        and item.get("type") == "message"
+        and not any(text for _, _, text, _ in texts_of(item, ""))
+        for item in output
+    )
 
 
 def _is_bare_error(value: Mapping[str, Any]) -> bool:

@@ -31,3 +31,16 @@ def test_lines_that_can_not_be_read_are_told_by_number(tmp_path: Path) -> None:
     witnesses, unreadable = read_anchors(path)
     assert [witness.seq for witness in witnesses] == [1]
     assert unreadable == [2, 3, 4, 5]
+
+
+def test_heads_are_told_where_no_file_is_wanted_or_can_be_written(tmp_path: Path) -> None:
+    told: list[tuple[float, str, int, str]] = []
+
+    def tell(at: float, chain: str, seq: int, head: str) -> None:
+        told.append((at, chain, seq, head))
+
+    for path in (None, tmp_path / "none" / "anchor"):
+        anchor = Anchor(path, tell)
+        anchor.witness(START, "c", Position(1, "a"))
+        anchor.witness(START, "c", Position(1, "a"))
+    assert told == [(START, "c", 1, "a")] * 2

@@ -29,7 +29,8 @@ def test_names_are_read_back_and_others_are_not() -> None:
     name = LogName(CHAIN, 7)
     assert name.filename == f"audit-{CHAIN}-000007.jsonl"
     assert parse_name(name.filename) == name
-    for other in ("audit.jsonl", f"audit-{CHAIN}-0000007.jsonl", f"{name.filename}.gz", "x"):
+    assert parse_name(f"{name.filename}.gz") == name
+    for other in ("audit.jsonl", f"audit-{CHAIN}-0000007.jsonl", f"{name.filename}.bz2", "x"):
         assert parse_name(other) is None
 
 

@@ -32,7 +32,7 @@ def test_an_exchange_is_recorded_with_the_keys_of_the_format() -> None:
     }
     assert record["timeline"] == [[START, "request", 0, 0], [START + 1.5, "complete", 0, 0]]
     assert record["bytes"] == {"request": 120, "response": 2400}
-    assert record["client"] == {"peer": "127.0.0.1"}
+    assert record["client"] == {"peer": "127.0.0.1", "key": None}
     assert record["verdict"] == "fail"
     assert record["client_verdict"] == "pass"
 

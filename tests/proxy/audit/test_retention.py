@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from teeline.proxy.audit.files import LogName
-from teeline.proxy.audit.record import Retired
 from teeline.proxy.audit.retention import Keep, Stored, expired, record_of, stored_files
 from tests.proxy.audit.logs import KEEP, Clock, entries, files, found, write_log, writer
 from tests.proxy.samples import START, exchange, violation
@@ -15,7 +14,7 @@ CHAIN = "20261130T120107Z-0123456789ab"
 
 def stored(number: int, size: int, at: float) -> Stored:
     name = LogName(CHAIN, number)
-    return Stored(name, Path(name.filename), size, at, Retired(CHAIN, number, number, "h"))
+    return Stored(name, Path(name.filename), size, at)
 
 
 def test_files_go_by_age() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from teeline.proxy.audit import scan as scanning
-from teeline.proxy.audit.chain import MAX_LINE, Chain, parse
+from teeline.proxy.audit.chain import MAX_LINE, Chain, Run, parse
 from teeline.proxy.audit.files import LogName
 from teeline.proxy.audit.scan import (
     ANYTHING,
@@ -19,6 +20,7 @@ from teeline.proxy.audit.scan import (
     Scan,
     Scanner,
 )
+from teeline.proxy.audit.verify import verify
 from tests.proxy.audit.logs import edit, files, found, write_log
 from tests.proxy.samples import START
 
@@ -35,7 +37,7 @@ def swap(lines: list[bytes]) -> list[bytes]:
         (lambda lines: [lines[0], lines[1].replace(b'"fail"', b'"pass"'), *lines[2:]], ["edited"]),
         (lambda lines: [lines[0], *lines[2:]], ["missing"]),
         (lambda lines: lines[1:], ["opening"]),
-        (swap, ["missing", "order", "missing"]),
+        (swap, ["order", "order"]),
         (lambda lines: [*lines[:2], *lines[1:]], ["order"]),
         (lambda lines: [*lines[:2], b"{}\n", *lines[2:]], ["unreadable", "order"]),
         (lambda lines: [*lines[:2], b"\n", *lines[2:]], ["unreadable", "order"]),
@@ -44,7 +46,7 @@ def swap(lines: list[bytes]) -> list[bytes]:
         (lambda lines: [*lines[:-1], lines[-1].rstrip()], ["torn"]),
         (lambda lines: [*lines[:-1], lines[-1][:50]], ["torn"]),
         (lambda lines: [*lines, lines[-1]], ["appended", "order"]),
-        (lambda lines: [*lines, lines[0]], ["opening", "appended", "order"]),
+        (lambda lines: [*lines, lines[0]], ["misplaced", "appended", "order"]),
         (lambda lines: [], ["torn"]),
     ],
     ids=[
@@ -87,7 +89,7 @@ def test_a_file_under_another_name_is_found(tmp_path: Path) -> None:
     write_log(tmp_path, 2)
     path = files(tmp_path)[0]
     path.rename(path.with_name(path.name.replace("000001", "000002")))
-    assert "opening" in found(tmp_path)
+    assert "misplaced" in found(tmp_path)
 
 
 def test_flipping_the_case_or_the_top_bit_of_any_byte_is_found(tmp_path: Path) -> None:
@@ -174,3 +176,47 @@ def name_of(path: Path) -> LogName:
 
 
 def ignore(record: object, at: object) -> None: ...
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_comparing_bytes_finds_what_parsing_each_line_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Random damage: the short cut for lines that are in order changes no finding."""
+    chosen = random.Random(seed)
+    write_log(tmp_path, 12)
+
+    def damage(lines: list[bytes]) -> list[bytes]:
+        for _ in range(chosen.choice([1, 1, 2, 3])):
+            at, other = chosen.randrange(len(lines)), chosen.randrange(len(lines))
+            line = bytearray(lines[at])
+            line[chosen.randrange(len(line))] ^= 1 << chosen.randrange(7)
+            lines = chosen.choice(
+                [
+                    [*lines[:at], bytes(line), *lines[at + 1 :]],
+                    [*lines[:at], *lines[at + 1 :]] or lines,
+                    [*lines[:at], lines[other], *lines[at:]],
+                    [*lines[:at], lines[at][: chosen.randrange(len(line))], *lines[at + 1 :]],
+                ]
+            )
+        return lines
+
+    edit(files(tmp_path)[0], damage)
+    quick = verify([tmp_path])
+    monkeypatch.setattr(
+        scanning, "successors", lambda data, begin, most, chain, after: Run(0, begin, begin, after)
+    )
+    slow = verify([tmp_path])
+    assert quick.findings == slow.findings
+    assert quick.chains == slow.chains
+
+
+def test_records_that_were_moved_are_told_from_records_that_are_gone(tmp_path: Path) -> None:
+    write_log(tmp_path, 8)
+    path = files(tmp_path)[0]
+    edit(path, lambda ls: [*ls[:2], *ls[4:6], *ls[2:4], *ls[6:]])
+    findings = verify([tmp_path]).findings
+    assert {finding.damage for finding in findings} == {"reordered"}
+    assert findings[0].line == 3
+    edit(path, lambda ls: [line for line in ls if b'"seq":4,' not in line])
+    assert "removed" in {finding.damage for finding in verify([tmp_path]).findings}

@@ -73,7 +73,7 @@ def test_files_that_changed_places_are_found(tmp_path: Path) -> None:
     one, two = first.read_bytes(), second.read_bytes()
     first.write_bytes(two)
     second.write_bytes(one)
-    assert "opening" in found(tmp_path)
+    assert "misplaced" in found(tmp_path)
 
 
 def test_a_file_replaced_by_another_writers_version_is_found(tmp_path: Path) -> None:

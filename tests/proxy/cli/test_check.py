@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from collections.abc import Mapping
@@ -113,7 +114,7 @@ def test_a_file_that_is_none_costs_the_others_nothing_and_exits_with_2(folder: P
 def test_a_folder_without_exchange_files_is_a_mistake(folder: Path) -> None:
     result = run(str(folder))
     assert result.exit_code == 2
-    assert "no *.json, *.jsonl, *.har in this folder" in result.stderr
+    assert "no *.json, *.jsonl, *.har, *.jsonl.gz in this folder" in result.stderr
 
 
 def test_a_dangling_link_in_a_folder_is_told_of(folder: Path) -> None:
@@ -236,6 +237,16 @@ def test_an_audit_log_is_judged_again_without_its_bodies(folder: Path) -> None:
     assert [(v["rule"], v["severity"]) for v in found["violations"]] == [(RULE, "warn")]
     assert run("audit.jsonl", "--profile", "none").exit_code == 1
     assert run("audit.jsonl", "--ignore", RULE).exit_code == 0
+
+
+def test_a_packed_file_of_an_audit_log_is_read_like_a_plain_one(folder: Path) -> None:
+    lines = b"".join(Chain("c").link(1.0, exchange_record(exchange())) for _ in range(2))
+    (folder / "log").mkdir()
+    (folder / "log" / "audit.jsonl.gz").write_bytes(gzip.compress(lines))
+    assert len(report("log")["exchanges"]) == 2
+    (folder / "log" / "audit.jsonl.gz").write_bytes(gzip.compress(lines)[:-9])
+    result = run("log")
+    assert (result.exit_code, "breaks off" in result.stderr) == (2, True)
 
 
 def test_a_folder_is_searched_for_all_formats(folder: Path) -> None:

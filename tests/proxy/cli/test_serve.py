@@ -13,16 +13,23 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import aiohttp
 import pytest
 from click.testing import CliRunner, Result
 
 from teeline.config.load import Setting, load
 from teeline.config.model import UpstreamConfig, UpstreamURL
 from teeline.proxy.cli import main
-from teeline.proxy.cli.serve import banner, say_if_quiet, say_if_unreachable, warm_up
+from teeline.proxy.cli.serve import (
+    banner,
+    say_if_quiet,
+    say_if_unreachable,
+    warm_up,
+)
 from teeline.proxy.schemapool import SchemaPool, SchemaPoolError
 from teeline.proxy.server import ProxyServer
 from tests.proxy.raw import Wire, answering, client, proxy, raw_upstream, run
+from tests.proxy.telemetry.collector import Collector, attributes, collecting
 
 # The tests change their folder; a process they start must find the package all the same.
 PATH = os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path if entry)
@@ -35,6 +42,8 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in os.environ:
         if name.startswith(("OTEL_", "TEELINE")):
             monkeypatch.delenv(name)
+    # The default port may be taken by a proxy that runs beside the tests.
+    monkeypatch.setenv("TEELINE__ADMIN__LISTEN", "127.0.0.1:0")
     monkeypatch.chdir(tmp_path)
 
 
@@ -86,6 +95,23 @@ def test_a_port_in_use_exits_with_three() -> None:
     assert result.stderr.count("\n") == 1
 
 
+def test_an_admin_port_in_use_exits_with_three() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        options = ("--listen", "127.0.0.1:0", "--no-audit", "--admin", address)
+        result = invoke("--upstream", "http://h", *options)
+    assert result.exit_code == 3
+    words = "the address is in use; choose another with --admin, or --admin off"
+    assert result.stderr == f"teeline serve: can't listen on {address}: {words}\n"
+
+
+def test_an_admin_port_for_others_without_a_token_exits_with_two() -> None:
+    result = invoke("--upstream", "http://h", "--no-audit", "--admin", "0.0.0.0:0")
+    assert result.exit_code == 2
+    assert "set `admin.token_file`" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
 def test_an_audit_folder_that_cannot_be_written_exits_with_three(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = invoke("--upstream", "http://h", "--listen", "127.0.0.1:0", "--audit-dir", "file/x")
@@ -119,9 +145,33 @@ def test_the_banner_says_where_to_point_clients_and_where_findings_go() -> None:
             f"OPENAI_BASE_URL=http://127.0.0.1:{listeners[0].port}/v1 -> https://x/v1",
             "audit log: teeline-data",
             "OTLP: off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)",
+            "admin: off",
         ]
 
     run(test())
+
+
+def test_the_banner_says_of_what_bodies_are_kept() -> None:
+    config = load(
+        flags=[
+            Setting(("upstreams",), [{"url": "https://x"}], "--upstream"),
+            Setting(("capture", "when"), "fail", "test"),
+            Setting(("capture", "rules"), ["chat"], "test"),
+        ]
+    )
+    assert list(banner((), (), config))[1] == (
+        "capture: bodies of exchanges are kept in teeline-data/bodies (when: fail; rules: chat)"
+    )
+
+
+def test_a_secret_that_others_can_read_stops_the_start(tmp_path: Path) -> None:
+    secret = tmp_path / "fingerprint-secret"
+    secret.write_bytes(b"s" * 40)
+    secret.chmod(0o644)
+    result = invoke(
+        "--upstream", "http://h", "--listen", "127.0.0.1:0", "--audit-dir", str(tmp_path)
+    )
+    assert (result.exit_code, "chmod 600" in result.stderr) == (3, True)
 
 
 def test_no_traffic_is_said_once_and_only_where_there_was_none() -> None:
@@ -181,6 +231,7 @@ class Serving(NamedTuple):
 
     process: asyncio.subprocess.Process
     port: int
+    admin: str
 
     async def said(self) -> str:
         """One more line of its stderr."""
@@ -210,7 +261,9 @@ async def serve(upstream: str, *arguments: str) -> AsyncIterator[Serving]:
         assert first.startswith("OPENAI_BASE_URL=http://127.0.0.1:"), first
         for _ in range(2):
             await process.stderr.readline()
-        yield Serving(process, int(first.split("/v1")[0].rpartition(":")[2]))
+        admin = (await process.stderr.readline()).decode().strip()
+        port = int(first.split("/v1")[0].rpartition(":")[2])
+        yield Serving(process, port, admin.removeprefix("admin: "))
     finally:
         if process.returncode is None:
             process.kill()
@@ -268,5 +321,99 @@ def test_a_second_signal_does_not_wait_for_open_answers(monkeypatch: pytest.Monk
             assert await wire.ended() == b""
         assert code == 0
         assert "Traceback" not in err
+
+    run(test())
+
+
+def test_the_admin_port_tells_of_the_traffic_and_of_its_end(tmp_path: Path) -> None:
+    """Ready while it serves, draining while open answers end; the numbers are those of the traffic."""
+
+    async def asked(path: str, origin: str) -> tuple[int, str]:
+        async with aiohttp.ClientSession() as session, session.get(origin + path) as answer:
+            return answer.status, await answer.text()
+
+    async def test() -> None:
+        html = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"
+        held = asyncio.Event()
+
+        async def script(wire: Wire) -> None:
+            await wire.read_message()
+            await wire.send(html)
+            await wire.read_message()
+            await held.wait()
+            await wire.send(html)
+
+        async with (
+            raw_upstream(script) as upstream,
+            serve(upstream.url, "--audit-dir", str(tmp_path / "audit")) as teeline,
+            client(teeline.port) as wire,
+        ):
+            await wire.send(GET)
+            await wire.read_message()
+            assert await asked("/readyz", teeline.admin) == (200, "ready\n")
+            while '"exchanges": 1' not in (await asked("/api/status", teeline.admin))[1]:
+                await asyncio.sleep(0.02)
+            metrics = (await asked("/metrics", teeline.admin))[1]
+            assert 'teeline_rule="http.html-200"' in metrics
+            assert 'teeline_verdict="fail"' in metrics
+            assert "teeline_audit_records_total" in metrics
+            await wire.send(GET)
+            while '"open": 1' not in (await asked("/api/status", teeline.admin))[1]:
+                await asyncio.sleep(0.02)
+            teeline.process.send_signal(signal.SIGTERM)
+            while await asked("/readyz", teeline.admin) != (503, "draining\n"):
+                await asyncio.sleep(0.02)
+            held.set()
+            assert (await wire.read_message()).body == b"<html>"
+            assert (await teeline.rest())[0] == 0
+
+    run(test())
+
+
+def test_the_variables_and_the_configuration_say_what_a_collector_gets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Spans, violations, audit records, the chain's last head and metrics, by the end at the latest."""
+
+    async def test(collector: Collector) -> None:
+        html = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"
+        async with (
+            answering(html) as upstream,
+            serve(upstream.url, "--audit-dir", str(tmp_path / "audit")) as teeline,
+        ):
+            async with client(teeline.port) as wire:
+                await wire.send(GET)
+                await wire.read_message()
+            teeline.process.send_signal(signal.SIGTERM)
+            code, _, err = await teeline.rest()
+        assert (code, err.count("WARNING"), err.count("ERROR")) == (0, 0, 0)
+        (span,) = collector.spans
+        assert attributes(span)["server.address"] == "127.0.0.1"
+        assert {record.event_name for record in collector.records} == {
+            "teeline.violation",
+            "teeline.audit.record",
+            "teeline.audit.head",
+        }
+        assert collector.points("teeline.exchanges")[0].as_int == 1
+        assert collector.points("teeline.audit.records")[0].as_int == 1
+
+    with collecting() as collector:
+        for name, value in collector.environ.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("TEELINE__AUDIT__OTLP", "true")
+        run(test(collector))
+
+
+def test_without_an_admin_port_it_serves_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        monkeypatch.delenv("TEELINE__ADMIN__LISTEN")
+        async with (
+            answering(OK) as upstream,
+            serve(upstream.url, "--no-audit", "--admin", "off") as teeline,
+            client(teeline.port) as wire,
+        ):
+            assert teeline.admin == "off"
+            await wire.send(GET)
+            assert (await wire.read_message()).body == b"ok"
 
     run(test())

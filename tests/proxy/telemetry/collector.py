@@ -10,17 +10,24 @@ from contextlib import contextmanager
 from typing import Any
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 
 class Collector:
-    """What arrived so far. ``status`` is the answer to everything."""
+    """What arrived so far. ``status`` is the answer to everything, once ``answering`` is set."""
 
     def __init__(self) -> None:
         self.status = 200
+        self.answering = threading.Event()
+        self.answering.set()
+        self.bodies: list[bytes] = []
         self.traces: list[ExportTraceServiceRequest] = []
         self.logs: list[ExportLogsServiceRequest] = []
+        self.metrics: list[ExportMetricsServiceRequest] = []
         self.headers: list[dict[str, str]] = []
         self.url = ""
 
@@ -28,6 +35,7 @@ class Collector:
         if headers.get("content-encoding") == "gzip":
             body = gzip.decompress(body)
         self.headers.append(headers)
+        self.bodies.append(body)
         if self.status != 200:
             return
         if path == "/v1/traces":
@@ -38,6 +46,10 @@ class Collector:
             logs = ExportLogsServiceRequest()
             logs.ParseFromString(body)
             self.logs.append(logs)
+        elif path == "/v1/metrics":
+            metrics = ExportMetricsServiceRequest()
+            metrics.ParseFromString(body)
+            self.metrics.append(metrics)
 
     @property
     def spans(self) -> list[Any]:
@@ -57,6 +69,17 @@ class Collector:
             for resource in request.resource_logs
             for scope in resource.scope_logs
             for record in scope.log_records
+        ]
+
+    def points(self, name: str, export: int = -1) -> list[Any]:
+        """The data points of a metric in one of the exports."""
+        return [
+            point
+            for resource in self.metrics[export].resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == name
+            for point in getattr(metric, metric.WhichOneof("data") or "").data_points
         ]
 
     @property
@@ -86,6 +109,7 @@ def collecting() -> Iterator[Collector]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
+            collector.answering.wait()
             collector.take(self.path, headers, body)
             self.send_response(collector.status)
             self.send_header("Content-Length", "0")
@@ -100,6 +124,7 @@ def collecting() -> Iterator[Collector]:
     try:
         yield collector
     finally:
+        collector.answering.set()
         server.shutdown()
         server.server_close()
         thread.join()

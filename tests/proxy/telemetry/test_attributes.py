@@ -82,7 +82,17 @@ def test_times_are_nanoseconds_within_their_type() -> None:
 
 def test_every_own_name_is_in_the_own_namespace() -> None:
     own = {value for key, value in vars(names).items() if key.isupper() and isinstance(value, str)}
-    known = ("teeline", "gen_ai.", "openai", "error.", "http.", "server.", names.SNAPSHOT)
+    known = (
+        "teeline",
+        names.OTHER,
+        names.OVERFLOW,
+        "gen_ai.",
+        "openai",
+        "error.",
+        "http.",
+        "server.",
+        names.SNAPSHOT,
+    )
     assert all(value.startswith(known) for value in own)
 
 

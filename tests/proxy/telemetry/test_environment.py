@@ -18,9 +18,9 @@ BASE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318/"}
         {},
         {"OTEL_SERVICE_NAME": "x"},
         BASE | {"OTEL_SDK_DISABLED": "TRUE"},
-        BASE | {"OTEL_TRACES_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"},
+        BASE | {f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "LOGS", "METRICS")},
     ],
-    ids=["nothing", "no endpoint", "disabled", "both none"],
+    ids=["nothing", "no endpoint", "disabled", "all none"],
 )
 def test_without_a_place_to_send_to_there_is_no_sink(environ: dict[str, str]) -> None:
     assert read(environ) is None
@@ -71,6 +71,26 @@ def test_queues_are_those_of_the_environment() -> None:
     assert settings.logs.queueing == Queueing(2048, 512, 250)
 
 
+def test_metrics_go_out_as_often_and_in_the_form_that_the_environment_says() -> None:
+    settings = read(
+        BASE
+        | {
+            "OTEL_METRIC_EXPORT_INTERVAL": "5000",
+            "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "Delta",
+        }
+    )
+    assert settings is not None and settings.metrics is not None
+    assert settings.metrics.options["endpoint"] == "http://collector:4318/v1/metrics"
+    assert (settings.metrics.interval, settings.metrics.temporality) == (5.0, "delta")
+
+
+def test_metrics_for_prometheus_alone_are_not_exported() -> None:
+    settings = read(BASE | {"OTEL_METRICS_EXPORTER": "prometheus"})
+    assert settings is not None and settings.metrics is None
+    settings = read(BASE | {"OTEL_METRICS_EXPORTER": "prometheus,otlp"})
+    assert settings is not None and settings.metrics is not None
+
+
 def test_the_service_name_is_teeline_unless_said_otherwise() -> None:
     for environ, name in [
         ({}, "teeline"),
@@ -109,6 +129,12 @@ def test_samplers_are_those_of_the_sdk(environ: dict[str, str], description: str
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318?k=sk-1"}, "must be an http"),
         ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "set it to http/protobuf"),
         ({"OTEL_TRACES_EXPORTER": "zipkin"}, "otlp or none"),
+        ({"OTEL_LOGS_EXPORTER": "prometheus"}, "otlp or none"),
+        ({"OTEL_METRIC_EXPORT_INTERVAL": "0"}, "milliseconds above 0"),
+        (
+            {"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "both"},
+            "cumulative, delta, lowmemory",
+        ),
         ({"OTEL_TRACES_SAMPLER": "jaeger"}, "one of always_on"),
         ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "2"}, "0 to 1"),
         ({"OTEL_EXPORTER_OTLP_COMPRESSION": "br"}, "gzip, deflate or none"),

@@ -112,7 +112,7 @@ def test_what_the_sampler_leaves_out_is_neither_sent_nor_lost() -> None:
 def test_a_span_has_the_ids_of_its_exchange_and_the_flags_of_the_decision() -> None:
     made = exchange(trace_id="0a" * 16, span_id="0b" * 8)
     for sampler, flags in [(DEFAULT_ON, 1), (DEFAULT_OFF, 0)]:
-        decision = Sampling(sampler).decide(made, "chat")
+        decision = Sampling(sampler).decide(made, "chat", keep=False)
         context = span_context(made, decision)
         assert is_sampled(decision) == bool(flags)
         assert (context.trace_id, context.span_id) == (int("0a" * 16, 16), int("0b" * 8, 16))
@@ -125,5 +125,5 @@ def test_a_client_span_is_a_remote_parent_and_its_absence_none() -> None:
     assert parent is not None
     assert parent.is_remote
     assert (parent.trace_id, parent.span_id) == (int("0a" * 16, 16), int("0c" * 8, 16))
-    decision = Sampling(DEFAULT_OFF).decide(exchange(parent_span_id="0c" * 8), "chat")
+    decision = Sampling(DEFAULT_OFF).decide(exchange(parent_span_id="0c" * 8), "chat", keep=False)
     assert is_sampled(decision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 import threading
@@ -15,10 +16,11 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from teeline.proxy.audit.record import exchange_record
 from teeline.proxy.telemetry.queues import Queueing
-from teeline.proxy.telemetry.sink import TelemetrySink
+from teeline.proxy.telemetry.sink import Choices, TelemetrySink
 from teeline.validators.events import Closed, Found
-from teeline.validators.model import Ended, Exchange, Severity, Side
+from teeline.validators.model import Ended, Exchange, Marks, Severity, Side
 from tests.proxy.samples import START, exchange, violation
 from tests.proxy.telemetry.collector import Collector, attributes, collecting
 
@@ -81,7 +83,22 @@ def test_an_exchange_arrives_as_a_span_with_its_own_ids_and_times(collector: Col
 
 
 def test_a_span_says_all_that_is_known_under_the_conventions_names(collector: Collector) -> None:
-    made = exchange(usage={"prompt_tokens": 9, "prompt_tokens_details.cached_tokens": 4})
+    made = exchange(
+        usage={"prompt_tokens": 9, "prompt_tokens_details.cached_tokens": 4},
+        settings={
+            "max_tokens": 64,
+            "temperature": 1,
+            "top_p": 0.5,
+            "frequency_penalty": 0,
+            "presence_penalty": 0.1,
+            "seed": 7,
+            "choices": 2,
+            "output": "json",
+            "service_tier": "auto",
+        },
+        service_tier="default",
+        marks=Marks(fingerprint="fp_1"),
+    )
     export(collector, made)
     assert attributes(collector.spans[0]) == {
         "gen_ai.operation.name": "chat",
@@ -94,6 +111,17 @@ def test_a_span_says_all_that_is_known_under_the_conventions_names(collector: Co
         "gen_ai.response.time_to_first_chunk": 0.25,
         "gen_ai.usage.input_tokens": 9,
         "gen_ai.usage.cache_read.input_tokens": 4,
+        "gen_ai.request.max_tokens": 64,
+        "gen_ai.request.temperature": 1.0,
+        "gen_ai.request.top_p": 0.5,
+        "gen_ai.request.frequency_penalty": 0.0,
+        "gen_ai.request.presence_penalty": 0.1,
+        "gen_ai.request.seed": 7,
+        "gen_ai.request.choice.count": 2,
+        "gen_ai.output.type": "json",
+        "openai.request.service_tier": "auto",
+        "openai.response.service_tier": "default",
+        "openai.response.system_fingerprint": "fp_1",
         "openai.api.type": "chat_completions",
         "http.response.status_code": 200,
         "server.address": "relay.example",
@@ -149,7 +177,12 @@ def test_a_violation_arrives_as_a_log_record_in_its_spans_context(collector: Col
 def test_severities_are_those_of_opentelemetry(
     collector: Collector, severity: Severity, number: int
 ) -> None:
-    export(collector, exchange(violation(severity=severity)))
+    async def use(sink: TelemetrySink) -> None:
+        observe(sink, exchange(violation(severity=severity)))
+        await sink.drain(LONG)
+
+    everything = Choices(info_records=True)
+    run(TelemetrySink.from_environment(collector.environ, choices=everything), use)
     assert collector.records[0].severity_number == number
 
 
@@ -243,9 +276,15 @@ def test_a_signal_can_be_left_out(collector: Collector) -> None:
     assert (len(collector.spans), len(collector.records)) == (1, 1)
 
 
-def test_the_sampler_is_honoured_and_sampling_is_no_loss(collector: Collector) -> None:
+def test_a_sampler_decides_on_clean_traffic_alone_and_sampling_is_no_loss(
+    collector: Collector,
+) -> None:
+    clean = exchange()
+    observed = exchange(violation("timing.x", Severity.INFO))
+    broken = [exchange(violation(severity=s)) for s in (Severity.WARN, Severity.FAIL)]
+
     async def use(sink: TelemetrySink) -> None:
-        observe(sink, exchange(violation()))
+        observe(sink, clean, observed, *broken)
         await sink.drain(LONG)
         assert sink.dropped == {"traces": 0, "logs": 0}
 
@@ -253,9 +292,85 @@ def test_the_sampler_is_honoured_and_sampling_is_no_loss(collector: Collector) -
         TelemetrySink.from_environment(collector.environ | {"OTEL_TRACES_SAMPLER": "always_off"}),
         use,
     )
-    assert collector.spans == []
-    # The violation is told all the same; its flags say that there is no span to look for.
-    assert collector.records[0].flags == 0
+    assert {span.span_id.hex() for span in collector.spans} == {each.span_id for each in broken}
+    # Each record says that there is a span to look for.
+    assert [record.flags for record in collector.records] == [1, 1]
+
+
+def test_a_client_that_samples_nothing_doesnt_silence_violations(collector: Collector) -> None:
+    unsampled = {"parent_span_id": "0c" * 8, "parent_sampled": False}
+    clean, broken = exchange(**unsampled), exchange(violation(), **unsampled)
+    export(collector, clean, broken)
+    (span,) = collector.spans
+    assert span.span_id.hex() == broken.span_id
+    assert collector.records[0].flags == 1
+
+
+def test_observations_are_records_only_where_that_is_configured(collector: Collector) -> None:
+    made = exchange(violation("timing.slow", Severity.INFO))
+    export(collector, made)
+    assert collector.records == []
+    assert attributes(collector.spans[0])["teeline.violations"] == 1
+
+    async def use(sink: TelemetrySink) -> None:
+        observe(sink, made)
+        await sink.drain(LONG)
+
+    run(
+        TelemetrySink.from_environment(collector.environ, choices=Choices(info_records=True)),
+        use,
+    )
+    assert attributes(collector.records[0])["teeline.rule"] == "timing.slow"
+
+
+def test_a_rule_broken_in_every_exchange_is_damped_and_summed_up(collector: Collector) -> None:
+    """The first 25 in full, then one of 100 with the count of those left out, then a summary."""
+
+    async def use(sink: TelemetrySink) -> None:
+        observe(sink, *[exchange(violation()) for _ in range(275)])
+        sink.summarize(START, last=True)
+        await sink.drain(LONG)
+
+    run(TelemetrySink.from_environment(collector.environ), use)
+    told = [attributes(r) for r in collector.records if r.event_name == "teeline.violation"]
+    assert len(told) == 27
+    assert [each["teeline.left_out"] for each in told[25:]] == [99, 99]
+    assert all("teeline.left_out" not in each for each in told[:25])
+    (summary,) = [r for r in collector.records if r.event_name == "teeline.violation.summary"]
+    assert summary.severity_number == 17
+    found = attributes(summary)
+    assert found["teeline.rule"] == "chatstream.done-missing"
+    assert found["teeline.upstream"] == "my-relay"
+    assert (found["teeline.count"], found["teeline.left_out"]) == (275, 248)
+    assert found["teeline.since"] == "2026-11-30T12:01:08.750000Z"
+    assert len(collector.spans) == 275
+
+
+def test_audit_records_and_heads_are_log_records_where_that_is_configured(
+    collector: Collector,
+) -> None:
+    made = exchange(violation())
+
+    async def use(sink: TelemetrySink) -> None:
+        observe(sink, made)
+        sink.witnessed(START, "chain-1", 7, "ab" * 32)
+        await sink.drain(LONG)
+
+    run(
+        TelemetrySink.from_environment(collector.environ, choices=Choices(audit_records=True)),
+        use,
+    )
+    by_event = {record.event_name: record for record in collector.records}
+    record = by_event["teeline.audit.record"]
+    assert json.loads(record.body.string_value) == exchange_record(made)
+    assert record.span_id.hex() == made.span_id
+    assert attributes(record)["teeline.verdict"] == "fail"
+    assert attributes(record)["teeline.exchange.id"] == made.id
+    assert attributes(by_event["teeline.audit.head"]) == {
+        "teeline.audit.chain": "chain-1",
+        "teeline.audit.seq": 7,
+        "teeline.audit.hash": "ab" * 32,
+    }
 
 
 def test_span_events_can_be_switched_off(collector: Collector) -> None:
@@ -263,7 +378,7 @@ def test_span_events_can_be_switched_off(collector: Collector) -> None:
         observe(sink, exchange(violation()))
         await sink.drain(LONG)
 
-    run(TelemetrySink.from_environment(collector.environ, span_events=False), use)
+    run(TelemetrySink.from_environment(collector.environ, choices=Choices(span_events=False)), use)
     assert list(collector.spans[0].events) == []
 
 
@@ -308,7 +423,8 @@ def test_a_dead_collector_never_blocks_or_grows_or_prints(
             with pytest.raises(TimeoutError):
                 await sink.drain(0.01)
             await sink.close()
-            assert sink.dropped == {"traces": 500, "logs": 500}
+            # A rule that all break is damped: 25, one of a hundred, and the summary.
+            assert sink.dropped == {"traces": 500, "logs": 30}
 
         environ = {
             "OTEL_EXPORTER_OTLP_ENDPOINT": url,

@@ -50,6 +50,35 @@ def test_a_chunk_after_the_finish_breaks_what_the_table_says(text: str, finish: 
     assert worth(seen) == set(row)
 
 
+def test_a_stream_in_which_no_choice_came_has_too_few_unless_a_rule_says_why() -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
+    asked = {"/stream_options": '{"include_usage":true}'}
+    assert worth(stream({**chunk(), "choices": [], "usage": usage}, request=asked)) == {
+        "cross.choices-too-few"
+    }
+    assert worth(stream({**chunk(), "choices": []})) == {"completions.choices-empty-no-usage"}
+    assert worth(stream({**chunk(), "choices": None})) == {"completions.choices-type"}
+
+
+@pytest.mark.parametrize("index", [None, "0", True, 0.5])
+def test_a_text_of_no_choice_takes_only_what_depends_on_it_away(index: Any) -> None:
+    """Of several choices it may be any one's; the only choice is its own."""
+    several = (chunk(**TEXT), chunk(**FINISH), chunk(index=1, **TEXT), chunk(index=index, **FINISH))
+    assert worth(stream(*several, request={"/n": "2"})) == {"completions.choice-index-type"}
+    late = (chunk(**TEXT), chunk(**FINISH), chunk(index=index, **TEXT))
+    assert worth(stream(*late, request={"/n": "2"})) == {"completions.choice-index-type"}
+    assert worth(stream(*late)) == {
+        "completions.choice-index-type",
+        "completions.text-after-finish",
+    }
+
+
+@pytest.mark.parametrize("choices", [None, {}, "x", 5])
+def test_an_end_that_may_lie_in_unreadable_choices_is_not_missed(choices: Any) -> None:
+    events = [chunk(**TEXT), {**chunk(), "choices": choices}]
+    assert worth(stream(*events)) == {"completions.choices-type"}
+
+
 def test_choices_finish_each_for_itself_and_interleave() -> None:
     seen = stream(
         chunk(index=1, text="b"),

@@ -1,0 +1,239 @@
+"""Sums over the index: by upstream, model, rule and hour, and the scoreboard of relays.
+
+What belongs here: counting. What doesn't: filters (query.py), layout (proxy/reports/statistics.py).
+
+The scoreboard is what passive traffic says of a relay: for each family of rules the share of
+exchanges that the family is about and that break none of it with a fail. It isn't the relay check,
+which asks questions of its own; the bands are the same.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from teeline.proxy.audit.index import SEVERITIES, VERDICTS
+from teeline.proxy.audit.query import Filters, Plan
+from teeline.validators.scoring import Band
+
+_HOUR: Final = 3_600_000_000
+_TOP: Final = 20
+_FAIL: Final = VERDICTS["fail"]
+_WARN: Final = VERDICTS["warn"]
+
+_STREAM: Final = True
+_FAMILIES: Final[Mapping[str, tuple[tuple[str, ...], bool | None]]] = {
+    "http": ((), None),
+    "error": ((), None),
+    "cross": ((), None),
+    "sse": ((), _STREAM),
+    "chat": (("chat",), not _STREAM),
+    "chatstream": (("chat",), _STREAM),
+    "tools": (("chat",), None),
+    "structured": (("chat", "responses"), None),
+    "responses": (("responses",), None),
+    "respstream": (("responses",), _STREAM),
+    "completions": (("completions",), None),
+    "embeddings": (("embeddings",), None),
+    "models": (("models",), None),
+    "usage": (("chat", "completions", "embeddings", "responses"), None),
+}
+"""Families of the relay's side: the operations that they are about (none: all), and whether streams."""
+
+
+class Tally(NamedTuple):
+    """Exchanges under one name. ``name`` is a word, or for hours Unix seconds."""
+
+    name: str
+    exchanges: int
+    failed: int
+    warned: int
+
+    @property
+    def failing(self) -> float:
+        """The share of exchanges that fail, 0 to 1."""
+        return self.failed / self.exchanges if self.exchanges else 0.0
+
+
+class RuleTally(NamedTuple):
+    """A rule: its severity as it was reported last, exchanges that broke it, and how often in all."""
+
+    rule: str
+    severity: int
+    exchanges: int
+    times: int
+
+
+class Statistics(NamedTuple):
+    """What the records that pass come to. ``lost`` are exchanges that no record tells of."""
+
+    total: Tally
+    lost: int
+    first: int | None
+    last: int | None
+    upstreams: list[Tally]
+    models: list[Tally]
+    hours: list[Tally]
+    rules: list[RuleTally]
+
+
+class FamilyScore(NamedTuple):
+    """``exchanges`` that a family is about, and those of them without a fail of it."""
+
+    family: str
+    exchanges: int
+    clean: int
+
+    @property
+    def share(self) -> float:
+        """0 to 100."""
+        return 100.0 * self.clean / self.exchanges
+
+
+class Score(NamedTuple):
+    """A relay by its traffic: all families, exchanges without any fail, and what is broken most."""
+
+    upstream: str
+    exchanges: int
+    clean: int
+    families: list[FamilyScore]
+    rules: list[RuleTally]
+
+    @property
+    def share(self) -> float:
+        """0 to 100; not rounded, so that 89.99 is not excellent."""
+        return 100.0 * self.clean / self.exchanges if self.exchanges else 0.0
+
+
+def band(share: float) -> str:
+    """What a share (0 to 100) is called, in the words of the relay check."""
+    return Band.of(share).value
+
+
+def statistics(db: sqlite3.Connection, filters: Filters) -> Statistics:
+    """Sums over the records that pass."""
+    where, values = Plan(db, filters).where()
+    first, last = db.execute(
+        f"SELECT min(e.at), max(e.at) FROM exchanges e WHERE {where}", values
+    ).fetchone()
+    lost = db.execute("SELECT coalesce(sum(count), 0) FROM losses").fetchone()[0]
+    hours = sorted(_tallies(db, f"e.at / {_HOUR}", where, values))
+    total = [sum(column) for column in zip(*(counts for _, *counts in hours), strict=True)]
+    return Statistics(
+        Tally("", *total) if total else Tally("", 0, 0, 0),
+        int(lost),
+        first,
+        last,
+        _named(db, "upstream", where, values),
+        _named(db, "model", where, values)[:_TOP],
+        [Tally(str(hour * 3600), *counts) for hour, *counts in hours],
+        _rules(db, where, values).get(None, [])[:_TOP],
+    )
+
+
+def scores(db: sqlite3.Connection, filters: Filters) -> list[Score]:
+    """The scoreboard, one entry a relay that the records which pass came from, by name."""
+    where, values = Plan(db, filters).where()
+    words = _words(db)
+    about = _about(db, where, values)
+    failed = _failed(db, where, values)
+    rules = _rules(db, where, values, by="e.upstream", least=SEVERITIES["warn"])
+    found = []
+    for number, exchanges, fails, _ in _tallies(db, "e.upstream", where, values):
+        if name := words.get(number, ""):
+            families = _families(about.get(number, {}), failed.get(number, {}))
+            most = rules.get(number, [])[:_TOP]
+            found.append(Score(name, exchanges, exchanges - fails, families, most))
+    return sorted(found)
+
+
+def _families(
+    about: Mapping[tuple[str, bool], int], failed: Mapping[str, int]
+) -> list[FamilyScore]:
+    found = []
+    for family, (operations, stream) in _FAMILIES.items():
+        exchanges = sum(
+            count
+            for (operation, streamed), count in about.items()
+            if (not operations or operation in operations) and stream in (None, streamed)
+        )
+        if exchanges:
+            # A rule may be broken where its family wasn't to be expected: none is below nothing.
+            clean = max(0, exchanges - failed.get(family, 0))
+            found.append(FamilyScore(family, exchanges, clean))
+    return found
+
+
+def _about(
+    db: sqlite3.Connection, where: str, values: list[Any]
+) -> dict[int, dict[tuple[str, bool], int]]:
+    """By upstream: how many exchanges of which operation, streamed or not."""
+    words = _words(db)
+    sql = (
+        "SELECT e.upstream, e.operation, e.stream, count(*) FROM exchanges e"
+        f" WHERE {where} GROUP BY 1, 2, 3"
+    )
+    found: defaultdict[int, dict[tuple[str, bool], int]] = defaultdict(dict)
+    for upstream, operation, stream, count in db.execute(sql, values):
+        found[upstream][words.get(operation, ""), bool(stream)] = count
+    return found
+
+
+def _failed(db: sqlite3.Connection, where: str, values: list[Any]) -> dict[int, dict[str, int]]:
+    """By upstream and family: exchanges with a fail."""
+    words = _words(db)
+    sql = (
+        "SELECT e.upstream, v.family, count(DISTINCT v.exchange)"
+        " FROM violations v CROSS JOIN exchanges e ON e.n = v.exchange"
+        f" WHERE v.severity = {SEVERITIES['fail']} AND {where} GROUP BY 1, 2"
+    )
+    found: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for upstream, family, count in db.execute(sql, values):
+        found[upstream][words.get(family, "")] = count
+    return found
+
+
+def _rules(
+    db: sqlite3.Connection, where: str, values: list[Any], by: str = "NULL", least: int = 0
+) -> dict[int | None, list[RuleTally]]:
+    """The rules that were broken, the worst first, by what ``by`` says."""
+    words = _words(db)
+    # Where every record passes, the violations alone know the answer.
+    alone = where == "1" and by == "NULL"
+    source = "violations v" + ("" if alone else " CROSS JOIN exchanges e ON e.n = v.exchange")
+    # An exchange reports each rule once: its violations are as many as the exchanges.
+    sql = (
+        f"SELECT {by}, v.rule, max(v.severity), count(*), sum(v.count) FROM {source}"
+        f" WHERE v.severity >= {least} AND {where} GROUP BY 1, 2"
+    )
+    found: defaultdict[int | None, list[RuleTally]] = defaultdict(list)
+    for group, rule, *counts in db.execute(sql, values):
+        found[group].append(RuleTally(words.get(rule, ""), *counts))
+    for rules in found.values():
+        rules.sort(key=lambda rule: (-rule.severity, -rule.exchanges, rule.rule))
+    return found
+
+
+def _tallies(
+    db: sqlite3.Connection, by: str, where: str, values: list[Any]
+) -> list[tuple[int, int, int, int]]:
+    sql = (
+        f"SELECT {by}, count(*), sum(e.verdict = {_FAIL}), sum(e.verdict = {_WARN})"
+        f" FROM exchanges e WHERE {where} GROUP BY 1"
+    )
+    return db.execute(sql, values).fetchall()
+
+
+def _named(db: sqlite3.Connection, column: str, where: str, values: list[Any]) -> list[Tally]:
+    """Sums by a column of words, the largest first."""
+    words = _words(db)
+    tallies = _tallies(db, f"e.{column}", where, values)
+    named = [Tally(words.get(number, ""), *counts) for number, *counts in tallies]
+    return sorted(named, key=lambda tally: (-tally.exchanges, tally.name))
+
+
+def _words(db: sqlite3.Connection) -> dict[int, str]:
+    """The words that group something; messages are longer, and group nothing here."""
+    return dict(db.execute("SELECT id, word FROM words WHERE length(word) <= 256"))

@@ -1,0 +1,276 @@
+"""The numbers behind the metrics: plain ints in dicts, recorded away from the event loop.
+
+What belongs here: keeping numbers, and what an exchange adds to which. What doesn't: what metrics
+there are (instruments.py), how they leave (metricexport.py, prometheus.py).
+
+On the event loop an exchange costs an append to a queue; a thread that never waits for a network
+adds up. A snapshot is read without a lock from any thread: a histogram's count is the sum of its
+buckets, so a value that is being recorded can't tear the two apart.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from teeline.proxy.background import Background
+from teeline.proxy.telemetry import instruments, names
+from teeline.proxy.telemetry.attributes import Describer, Folding, Server, operation_name
+from teeline.proxy.telemetry.instruments import INSTRUMENTS, Instrument, Kind
+from teeline.validators.events import Closed, Found, Opened
+from teeline.validators.model import Exchange, Violation
+
+Part = str | int | None
+Key = tuple[Part, ...]
+Value = int | tuple[list[int], float]
+"""A counter's number, or a histogram's buckets and the sum of what fell into them."""
+Settle = Callable[[float], Awaitable[None]]
+Observe = Callable[[], Mapping[Key, int]]
+
+SERIES: Final = 2000
+"""Series a metric at most; what comes beyond goes into one that says so."""
+OVERFLOW: Final[Key] = ("\0overflow",)  # no upstream and no other part can be named so
+_REASONS = 32
+_QUEUE = 65536
+_BATCH = 256
+_INTERVAL = 0.2
+_CLOSING = 2.0
+
+
+class Series(NamedTuple):
+    """A metric's numbers at one moment."""
+
+    instrument: Instrument
+    values: Mapping[Key, Value]
+
+
+class Numbers:
+    """The numbers of one metric. One thread records; any may take a snapshot."""
+
+    def __init__(self, instrument: Instrument, limit: int = SERIES) -> None:
+        self.instrument = instrument
+        self._limit = limit
+        self._bounds = instrument.bounds
+        self._counts: dict[Key, int] = {}
+        self._buckets: dict[Key, list[int]] = {}
+        self._sums: dict[Key, float] = {}
+
+    def add(self, key: Key, count: int = 1) -> None:
+        counts = self._counts
+        if key not in counts and len(counts) >= self._limit:
+            key = OVERFLOW
+        counts[key] = counts.get(key, 0) + count
+
+    def record(self, key: Key, value: float) -> None:
+        """One value of a histogram; a bucket takes values up to its bound, bound included."""
+        buckets = self._buckets.get(key)
+        if buckets is None:
+            if len(self._buckets) >= self._limit:
+                key = OVERFLOW
+            buckets = self._buckets.setdefault(key, [0] * (len(self._bounds) + 1))
+        buckets[bisect_left(self._bounds, value)] += 1
+        self._sums[key] = self._sums.get(key, 0.0) + value
+
+    def snapshot(self) -> Series:
+        if self.instrument.kind is not Kind.HISTOGRAM:
+            return Series(self.instrument, dict(self._counts))
+        sums = dict(self._sums)
+        taken: dict[Key, Value] = {
+            key: (list(buckets), sums.get(key, 0.0)) for key, buckets in list(self._buckets.items())
+        }
+        return Series(self.instrument, taken)
+
+
+def attributes_of(instrument: Instrument, key: Key) -> dict[str, str | int | bool]:
+    """A key's parts by their names; parts that are None are left out."""
+    if key == OVERFLOW:
+        return {names.OVERFLOW: True}
+    pairs = zip(instrument.attributes, key, strict=True)
+    return {name: part for name, part in pairs if part is not None}
+
+
+async def _settled(deadline: float) -> None: ...
+
+
+class Meter:
+    """All metrics of one process."""
+
+    def __init__(self) -> None:
+        self._numbers = {i.name: Numbers(i) for i in INSTRUMENTS if not i.observed}
+        self._observed: dict[str, Observe] = {}
+        self.started = time.time()
+        self.settle: Settle = _settled
+        """Waits until all that was handed over for recording is in the numbers."""
+
+    def __getitem__(self, instrument: Instrument) -> Numbers:
+        return self._numbers[instrument.name]
+
+    def observe(self, instrument: Instrument, read: Observe) -> None:
+        """Has ``read`` asked for an observed metric's numbers; it may run in any thread."""
+        self._observed[instrument.name] = read
+
+    def snapshot(self) -> list[Series]:
+        """All numbers as they are now; metrics without any are left out."""
+        taken = []
+        for instrument in INSTRUMENTS:
+            if instrument.observed:
+                read = self._observed.get(instrument.name)
+                series = Series(instrument, dict(read()) if read is not None else {})
+            else:
+                series = self._numbers[instrument.name].snapshot()
+            if series.values:
+                taken.append(series)
+        return taken
+
+
+class Recorder:
+    """What a closed exchange and a violation add; used by one thread at a time."""
+
+    def __init__(self, meter: Meter, servers: Mapping[str, Server]) -> None:
+        self._servers = servers
+        self._describer = Describer(servers)
+        self._reasons = Folding(_REASONS)
+        self._duration = meter[instruments.OPERATION_DURATION]
+        self._first = meter[instruments.TIME_TO_FIRST_CHUNK]
+        self._between = meter[instruments.TIME_PER_OUTPUT_CHUNK]
+        self._tokens = meter[instruments.TOKEN_USAGE]
+        self._exchanges = meter[instruments.EXCHANGES]
+        self._violations = meter[instruments.VIOLATIONS]
+        self._skipped = meter[instruments.INSPECTION_SKIPPED]
+        self._lag = meter[instruments.INSPECTION_LAG]
+
+    def violation(self, exchange: Exchange, violation: Violation) -> None:
+        rule = violation.rule
+        severity, side = violation.severity.word, rule.side.value
+        self._violations.add((exchange.upstream, rule.id, severity, side))
+
+    def exchange(self, exchange: Exchange, at: float) -> None:
+        """``at``: when the verdict stood."""
+        operation = operation_name(exchange)
+        model = self._describer.model(exchange, exchange.model)
+        ended = None if exchange.ended is None else exchange.ended.value
+        verdicts = (exchange.verdict.value, exchange.client_verdict.value)
+        self._exchanges.add((exchange.upstream, operation, model, *verdicts, ended))
+        if exchange.inspection != "full":
+            self._skipped.add((exchange.upstream, self._reason(exchange.inspection)))
+        timing = exchange.timing
+        if timing.end is not None:
+            self._lag.record((exchange.upstream,), max(0.0, at - timing.end))
+        if exchange.operation in names.OPERATIONS:
+            self._client(exchange, operation, model)
+
+    def _client(self, exchange: Exchange, operation: str, model: str | None) -> None:
+        """The GenAI histograms; only operations that the conventions know have them."""
+        response = self._describer.model(exchange, exchange.response_model)
+        server = self._servers.get(exchange.upstream, (None, None))
+        who = (exchange.upstream, operation, names.PROVIDER_OPENAI, model, response, *server)
+        timing = exchange.timing
+        if timing.end is not None:
+            error = self._describer.error_type(exchange)
+            self._duration.record((*who, error), max(0.0, timing.end - timing.start))
+        if exchange.stream and timing.first_event is not None:
+            self._first.record(who, max(0.0, timing.first_event - timing.start))
+            if (between := time_per_chunk(exchange)) is not None:
+                self._between.record(who, between)
+        for kind, count in reported_tokens(exchange.usage):
+            self._tokens.record((*who, kind), count)
+
+    def _reason(self, inspection: str) -> str:
+        """``body-limit`` of ``partial (body-limit)``."""
+        _, bracket, reason = inspection.partition("(")
+        word = reason.partition(",")[0].rstrip(")").strip() if bracket else inspection
+        return word if self._reasons.admit(word) else names.OTHER
+
+
+def time_per_chunk(exchange: Exchange) -> float | None:
+    """Seconds between two events of a stream, on the average; None for fewer than two."""
+    timing = exchange.timing
+    if exchange.events < 2 or timing.first_event is None or timing.last_byte is None:
+        return None
+    return max(0.0, timing.last_byte - timing.first_event) / (exchange.events - 1)
+
+
+def reported_tokens(usage: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """Tokens by ``input`` and ``output``, where a relay reported them."""
+    for kind, members in (
+        ("input", ("prompt_tokens", "input_tokens")),
+        ("output", ("completion_tokens", "output_tokens")),
+    ):
+        count = next((usage[member] for member in members if member in usage), None)
+        if count is not None and 0 <= count < 2**63:
+            yield kind, count
+
+
+class MetricsSink:
+    """Records what inspectors find. ``clock`` gives Unix seconds.
+
+    Numbers come into being whether or not anybody asks for them: ``meter`` is read by the admin
+    port and by the OTLP export.
+    """
+
+    name = "metrics"
+
+    def __init__(
+        self,
+        servers: Mapping[str, Server] | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        queue_size: int = _QUEUE,
+    ) -> None:
+        self.meter = Meter()
+        self.dropped = 0
+        """Exchanges and violations that were not counted: the thread got no time to."""
+        self._clock = clock
+        self._open: dict[str, int] = {}
+        self._recorder = Recorder(self.meter, servers or {})
+        self._background: Background[tuple[Exchange, Violation | None, float]] = Background(
+            "teeline-metrics",
+            self._record,
+            capacity=queue_size,
+            batch=_BATCH,
+            interval=_INTERVAL,
+        )
+        self.meter.observe(instruments.OPEN_STREAMS, self._streams)
+        self.meter.settle = self.drain
+
+    @property
+    def open(self) -> int:
+        """Exchanges under way."""
+        return sum(self._open.values())
+
+    async def start(self) -> None:
+        self._background.start()
+
+    def opened(self, event: Opened) -> None:
+        upstream = event.exchange.upstream
+        self._open[upstream] = self._open.get(upstream, 0) + 1
+
+    def found(self, event: Found) -> None:
+        if not self._background.offer((event.exchange, event.violation, 0.0)):
+            self.dropped += 1
+
+    def closed(self, event: Closed) -> None:
+        exchange = event.exchange
+        self._open[exchange.upstream] = self._open.get(exchange.upstream, 1) - 1
+        if not self._background.offer((exchange, None, self._clock())):
+            self.dropped += 1
+
+    async def drain(self, deadline: float) -> None:
+        await self._background.flush(deadline)
+
+    async def close(self) -> None:
+        await self._background.stop(_CLOSING)
+
+    def _streams(self) -> Mapping[Key, int]:
+        return {(upstream,): count for upstream, count in list(self._open.items())}
+
+    def _record(self, batch: Sequence[tuple[Exchange, Violation | None, float]]) -> bool:
+        recorder = self._recorder
+        for exchange, violation, at in batch:
+            if violation is not None:
+                recorder.violation(exchange, violation)
+            else:
+                recorder.exchange(exchange, at)
+        return True
