@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from teeline.validators import evidence
-from teeline.validators.checks.joined import Joined
 from teeline.validators.evidence import ABSENT
 from teeline.validators.fields.nnrp import (
     CHAT_COUNTS,
@@ -122,9 +121,9 @@ def _text(op: Operation, event: Mapping[str, Any]) -> None:
         if len(op.texts) >= op.limits.choices:
             op.ctx.partial("choice-limit")
             return
-        op.texts[key] = Joined()
+        op.texts[key] = op.text("text")
     if not isinstance(delta, str):
-        op.texts[key].broken = True
+        op.texts[key].partial = True
         return
     if not delta:
         op.report("nnrp.text-delta-empty", "/delta", delta)

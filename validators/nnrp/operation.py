@@ -6,11 +6,11 @@ What belongs here: state that several checks share. What doesn't: rules.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from teeline.validators.checks.context import Context
-from teeline.validators.checks.joined import Joined
+from teeline.validators.checks.joined import Joined, Texts
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange, Side, Unit
 from teeline.validators.nnrp.capabilities import Capabilities, Declared
@@ -51,8 +51,8 @@ class Call:
     name: Any
     item: Any
     index: Any
-    arguments: Joined = field(default_factory=Joined)
-    whole: Joined = field(default_factory=Joined)
+    arguments: Joined
+    whole: Joined
     deltas: int = 0
     started: bool = True
     ended: str = ""
@@ -94,6 +94,7 @@ class Operation(Trail):
         self.sequence: int | None = None
         self.final_partial = False
         self.texts: dict[Any, Joined] = {}
+        self._told = Texts(self.ctx)
         self.calls: dict[str, Call] = {}
         self.tool_events = False
         self.usage: Mapping[str, Any] | None = None
@@ -109,6 +110,10 @@ class Operation(Trail):
         self.cancelled_at: float | None = None
         self.latest_partial = 0.0
         self.timed_out = False
+
+    def text(self, kind: str) -> Joined:
+        """A text that is told in pieces; ``partial`` is set where one of them can't be read."""
+        return Joined(self._told, kind)
 
     @property
     def declared(self) -> Declared | None:

@@ -68,7 +68,7 @@ def _new_call(op: Operation, kind: str, event: Mapping[str, Any], call_id: str) 
         report("nnrp.tool-item-id-shared", "/item_id", detail="another call has it")
     if is_count(index) and any(other.index == index for other in op.calls.values()):
         report("nnrp.tool-index-shared", "/index", index)
-    call = Call(event.get("name"), item, index)
+    call = Call(event.get("name"), item, index, op.text("deltas"), op.text("arguments"))
     op.calls[call_id] = call
     if kind == STARTED:
         _check_offered(op, call.name)
@@ -109,7 +109,7 @@ def _delta(op: Operation, call: Call, event: Mapping[str, Any]) -> None:
         if delta:  # an empty one says nothing of the arguments
             call.arguments.add(delta)
     else:
-        call.arguments.broken = True
+        call.arguments.partial = True
 
 
 def _ended(op: Operation, call: Call, kind: str, event: Mapping[str, Any]) -> None:
