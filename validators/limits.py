@@ -40,6 +40,12 @@ class Limits:
     """Texts of one Responses stream that are compared with what it says of them elsewhere."""
     listed_models: int = 10_000
     """Ids of one model list that are kept for later exchanges."""
+    operations: int = 1024
+    """Open operations of one NNRP connection, and as many that have ended."""
+    sessions: int = 256
+    """Sessions of one NNRP connection."""
+    packet: int = 64 * 1024 * 1024
+    """One NNRP packet, as its peers have it; what is inspected of one is bounded by ``body``."""
     head: int = 256 * 1024
     """What is looked at before a body's kind is known."""
 
@@ -50,6 +56,8 @@ class Limits:
     """Seconds from the request to the first byte of its answer."""
     idle_gap: float = 30.0
     """Seconds between two reads of an event stream, comments included."""
+    grace: float = 1.0
+    """Seconds in which results may still come after an NNRP operation was cancelled."""
     burst_wait: float = 3.0
     """Seconds until a stream whose events then come all at once."""
 

@@ -108,7 +108,9 @@ class Rule:
     """One thing that can be wrong: declared once, in ``rules/<family>.toml``.
 
     ``bad`` and ``good`` are examples in the form that rules/examples.py renders; they are the rule's
-    tests. A rule has one severity: a condition that changes the severity is another rule.
+    tests. A rule has one severity: a condition that changes the severity is another rule. ``blames``
+    says whose fault a breach is where the family doesn't: ``client``, ``server`` or ``either`` (whoever
+    sent the bytes).
     """
 
     id: str
@@ -120,6 +122,7 @@ class Rule:
     bad: Mapping[str, object]
     good: Mapping[str, object]
     core: bool = False
+    blames: str = ""
 
     @property
     def family(self) -> str:
@@ -127,8 +130,12 @@ class Rule:
 
     @property
     def side(self) -> Side:
-        """Whose fault a breach is: ``request.*`` is the client's, everything else the relay's."""
-        return Side.REQUEST if self.family == "request" else Side.RESPONSE
+        """Whose fault a breach is: ``request.*`` is the client's, everything else the relay's.
+
+        Of a rule that blames ``either`` the violation knows more.
+        """
+        ours = self.family == "request" or self.blames == "client"
+        return Side.REQUEST if ours else Side.RESPONSE
 
 
 class Circumstances(NamedTuple):
@@ -163,6 +170,11 @@ class Violation:
     count: int = 1
     circumstances: Circumstances = NO_CIRCUMSTANCES
     note: str = ""
+
+    @property
+    def side(self) -> Side:
+        """Whose fault it is."""
+        return self.place.side if self.rule.blames == "either" else self.rule.side
 
 
 @dataclass(slots=True)
@@ -258,7 +270,7 @@ class Exchange:
 
     def worst(self, side: Side) -> Severity | None:
         """The worst severity among the breaches of one side; None where there are none."""
-        return max((v.severity for v in self.violations if v.rule.side is side), default=None)
+        return max((v.severity for v in self.violations if v.side is side), default=None)
 
     @property
     def verdict(self) -> Verdict:

@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "probe": "Score a relay: does it really speak the OpenAI API?",
     "baseline": "Record a server's answers, and compare two recordings.",
     "check": "Check recorded exchanges offline.",
+    "nnrp": "Check NNRP connections: live, recorded, and what an adapter declares.",
     "audit": "Look at the audit log.",
     "rules": "Explain what can be wrong, rule by rule.",
     "healthcheck": "Ask a running proxy whether it is well.",

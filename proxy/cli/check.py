@@ -111,7 +111,7 @@ def check(
     Exit status: 0 clean, 1 findings at or above --fail-on, 2 wrong usage or something that is no
     recording (the rest is checked), 3 an error of teeline's own.
     """
-    policy = _policy(select, ignore, profile)
+    policy = policy_of(select, ignore, profile)
     outcome = asyncio.run(check_files(paths, policy, time.time()))
     report = Report(
         outcome.exchanges,
@@ -120,13 +120,13 @@ def check(
         problems=outcome.problems,
         threshold=None if fail_on == "never" else Severity.parse(fail_on),
     )
-    _write(RENDERERS[form](report, _style(output, show_info, quiet)), output)
-    for line in (*map(_told, outcome.problems), *outcome.broken):
+    write_report(RENDERERS[form](report, style_of(output, show_info, quiet)), output)
+    for line in (*map(told, outcome.problems), *outcome.broken):
         click.echo(f"teeline check: {line}", err=True)
-    sys.exit(_exit_code(report, outcome))
+    sys.exit(exit_code(report, outcome))
 
 
-def _policy(select: tuple[str, ...], ignore: tuple[str, ...], profile: str) -> Policy:
+def policy_of(select: tuple[str, ...], ignore: tuple[str, ...], profile: str) -> Policy:
     """What the options make of findings; a usage error names the nearest word that is known."""
     try:
         chosen = Profiles(profiles().values(), default=Setting(profile))
@@ -140,7 +140,8 @@ def _policy(select: tuple[str, ...], ignore: tuple[str, ...], profile: str) -> P
         raise _unknown(str(error)) from None
 
 
-def _told(problem: Problem) -> str:
+def told(problem: Problem) -> str:
+    """A problem in one line."""
     return f"{printable(problem.file, 4096)}: {printable(problem.text, 1000)}"
 
 
@@ -155,7 +156,8 @@ def split(patterns: Iterable[str]) -> list[str]:
     return [word for text in patterns for part in text.split(",") if (word := part.strip())]
 
 
-def _style(output: str | None, show_info: bool, quiet: bool) -> Style:
+def style_of(output: str | None, show_info: bool, quiet: bool) -> Style:
+    """How a report for people is drawn."""
     return Style(
         color=output is None and wants_color(sys.stdout, os.environ),
         width=terminal_width(),
@@ -164,7 +166,8 @@ def _style(output: str | None, show_info: bool, quiet: bool) -> Style:
     )
 
 
-def _write(text: str, output: str | None) -> None:
+def write_report(text: str, output: str | None) -> None:
+    """Writes a report to a file, to stdout for None."""
     if output is None:
         encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
         # A terminal in an 8-bit locale can't show every printable character.
@@ -176,7 +179,8 @@ def _write(text: str, output: str | None) -> None:
         raise click.UsageError(f"{printable(output)}: {error.strerror}") from None
 
 
-def _exit_code(report: Report, outcome: Outcome) -> int:
+def exit_code(report: Report, outcome: Outcome) -> int:
+    """What the command ends with."""
     if outcome.broken:
         return INTERNAL
     if outcome.problems:

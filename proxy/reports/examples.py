@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from teeline.proxy.text import printable
+from teeline.validators.nnrp import examples as nnrp
 from teeline.validators.rules import examples
 
 MAX_LINES: Final = 24
@@ -55,9 +56,36 @@ def compared(
 
 def lines(example: Mapping[str, Any]) -> list[str]:
     """The whole exchange of an example; members of a declaration of another kind as they are."""
+    if example.get("on") in nnrp.bases():
+        return [*_nnrp_lines(example)]
     if example.get("on") in examples.bases():
         return [*_circumstances(example), *_exchange_lines(examples.exchange(example))]
     return [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in example.items()]
+
+
+def _nnrp_lines(example: Mapping[str, Any]) -> Iterator[str]:
+    """A conversation, one packet a line, or a capability document, one member a line."""
+    for name in ("capabilities", "carrier", "raw"):
+        if name in example:
+            yield f"({name}: {_compact(example[name])})"
+    for name, value in example.get("limits", {}).items():
+        yield f"(limits: {name} {value})"
+    if nnrp.is_document(example):
+        document = json.loads(nnrp.document(example)[0])
+        yield from (f"{json.dumps(name)}: {_compact(value)}" for name, value in document.items())
+        return
+    for packet in nnrp.packets_of(example):
+        side, sender = ("c", "client") if "c" in packet else ("s", "server")
+        rest = "".join(f" {name}={_compact(packet[name])}" for name in packet if name != side)
+        yield f"{sender} {packet[side]}{rest}"
+    if "close" in example:
+        yield f"(connection: {example['close']})"
+
+
+def _compact(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _circumstances(example: Mapping[str, Any]) -> Iterator[str]:

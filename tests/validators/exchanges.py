@@ -16,7 +16,7 @@ from teeline.validators.inspector import Inspector
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Circumstances, Exchange
 from teeline.validators.rules import register
-from teeline.validators.rules.examples import exchange
+from teeline.validators.rules.examples import exchange, over_http
 from tests.validators.schemas import answer_schema_checks
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -33,8 +33,10 @@ def cases() -> dict[str, dict[str, Any]]:
 
 
 def examples() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The bad and the good example of every rule."""
+    """The bad and the good example of every rule that is about HTTP exchanges."""
     for rule in register().values():
+        if not over_http(rule):
+            continue
         yield f"{rule.id}/bad", exchange(rule.bad)
         yield f"{rule.id}/good", exchange(rule.good)
 

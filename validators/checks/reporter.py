@@ -30,9 +30,9 @@ class Reporter:
     """Collects the findings of one exchange.
 
     The feeder sets ``at`` (the time of the read) and the unit that is being looked at; checks call it with
-    a rule and a JSON Pointer. ``subject`` is the object that is being looked at where the circumstances of
-    a breach lie in it (circumstances.py). Outputs wait in ``out`` until ``drain``; ``breaches`` counts
-    every report.
+    a rule and a JSON Pointer (``prefix`` stands before it where a document lies inside another one).
+    ``subject`` is the object that is being looked at where the circumstances of a breach lie in it
+    (circumstances.py). Outputs wait in ``out`` until ``drain``; ``breaches`` counts every report.
     """
 
     __slots__ = (
@@ -43,6 +43,7 @@ class Reporter:
         "exchange",
         "index",
         "out",
+        "prefix",
         "rules",
         "side",
         "subject",
@@ -57,6 +58,7 @@ class Reporter:
         self.unit = Unit.BODY
         self.index = 0
         self.byte = 0
+        self.prefix = ""
         self.subject: Any = None
         self.out: list[Output] = []
         self.breaches = 0
@@ -92,7 +94,11 @@ class Reporter:
             severity=declared.severity,
             message=declared.summary,
             place=Place(
-                self.side, self.unit, self.index, self.byte if byte is None else byte, pointer
+                self.side,
+                self.unit,
+                self.index,
+                self.byte if byte is None else byte,
+                self.prefix + pointer,
             ),
             evidence=(detail or evidence.member(pointer, value, words=words))[
                 : evidence.MAX_LENGTH
@@ -130,9 +136,11 @@ class Reporter:
 
     @contextmanager
     def on_request(self) -> Iterator[None]:
-        """Places lie in the request's body for the time of the block."""
+        """Places lie in the request's body for the time of the block; in its packet where it has one."""
         kept = (self.side, self.unit, self.index, self.byte)
-        self.side, self.unit, self.index, self.byte = Side.REQUEST, Unit.BODY, 0, 0
+        if self.unit is not Unit.PACKET:
+            self.unit, self.index, self.byte = Unit.BODY, 0, 0
+        self.side = Side.REQUEST
         try:
             yield
         finally:

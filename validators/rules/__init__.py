@@ -16,7 +16,8 @@ from typing import Any
 from teeline.validators.model import Rule, RuleSource, Severity
 
 _HEADS = frozenset({"severity", "summary", "why", "fix", "source", "bad", "good"})
-_OPTIONAL = frozenset({"core", "seed", "deduction"})
+_OPTIONAL = frozenset({"core", "seed", "deduction", "side"})
+_SIDES = frozenset({"", "client", "server", "either"})
 
 
 class RuleDeclarationError(ValueError):
@@ -30,6 +31,8 @@ def _rule(rule_id: str, heads: Mapping[str, Any], family: str) -> Rule:
         raise RuleDeclarationError(
             f"{rule_id}: missing {sorted(missing)}, unknown {sorted(unknown)}"
         )
+    if heads.get("side", "") not in _SIDES:
+        raise RuleDeclarationError(f"{rule_id}: unknown side")
     if rule_id.partition(".")[0] != family:
         raise RuleDeclarationError(f"{rule_id} is declared in the file of family {family}")
     return Rule(
@@ -42,6 +45,7 @@ def _rule(rule_id: str, heads: Mapping[str, Any], family: str) -> Rule:
         bad=heads["bad"],
         good=heads["good"],
         core=heads.get("core", False),
+        blames=heads.get("side", ""),
     )
 
 
@@ -52,7 +56,8 @@ def register() -> Mapping[str, Rule]:
     for file in sorted(resources.files(__package__).iterdir(), key=lambda f: f.name):
         if not file.name.endswith(".toml") or file.name.startswith("_"):
             continue
-        family = file.name.removesuffix(".toml")
+        # A large family has several files, chat_a.toml and chat_b.toml.
+        family = file.name.removesuffix(".toml").partition("_")[0]
         for rule_id, heads in tomllib.loads(file.read_text(encoding="utf-8")).items():
             if rule_id in rules:
                 raise RuleDeclarationError(f"{rule_id} is declared twice")

@@ -44,6 +44,7 @@ from importlib import resources
 from typing import Any
 
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
+from teeline.validators.model import Rule
 
 _HEAD_KEYS = {"method", "endpoint", "status", "connection", "headers", "request_headers"}
 _DOCUMENT_KEYS = {"on", "request", "request_remove", "set", "remove", "insert", "done", "renumber"}
@@ -53,6 +54,11 @@ _KEYS = _HEAD_KEYS | _DOCUMENT_KEYS | _TEXT_KEYS | {"times", "limits", "before"}
 
 class ExampleError(ValueError):
     """An example cannot be rendered: a mistake in a declaration."""
+
+
+def over_http(rule: Rule) -> bool:
+    """Whether a rule's examples are HTTP exchanges; those of NNRP have a language of their own."""
+    return rule.family != "nnrp"
 
 
 @functools.cache
@@ -129,9 +135,9 @@ def _headers(base: Mapping[str, Any], example: Mapping[str, Any]) -> dict[str, s
 
 def _request(base: Mapping[str, Any], example: Mapping[str, Any]) -> Any:
     document = json.loads(base["request"]) if "request" in base else None
-    document = _changed(document, example.get("request", {}))
+    document = changed(document, example.get("request", {}))
     for pointer in example.get("request_remove", ()):
-        _remove(document, pointer)
+        removed(document, pointer)
     return document
 
 
@@ -152,9 +158,9 @@ def _body(base: Mapping[str, Any], example: Mapping[str, Any]) -> str:
 
 def _rendered(base: Mapping[str, Any], example: Mapping[str, Any]) -> str:
     if "events" not in base:
-        document = _changed(json.loads(base["body"]), example.get("set", {}))
+        document = changed(json.loads(base["body"]), example.get("set", {}))
         for pointer in example.get("remove", ()):
-            _remove(document, pointer)
+            removed(document, pointer)
         return _dumps(document)
     named = base.get("named", False)
     events = _events(base, example)
@@ -166,9 +172,9 @@ def _rendered(base: Mapping[str, Any], example: Mapping[str, Any]) -> str:
 
 def _events(base: Mapping[str, Any], example: Mapping[str, Any]) -> list[Any]:
     # A leading hole makes the numbers of events 1-based, as places count them.
-    events = _changed([None, *map(json.loads, base["events"])], example.get("set", {}))
+    events = changed([None, *map(json.loads, base["events"])], example.get("set", {}))
     for pointer in sorted(example.get("remove", ()), key=_numbers_as_numbers, reverse=True):
-        _remove(events, pointer)
+        removed(events, pointer)
     inserted = {int(number): texts for number, texts in example.get("insert", {}).items()}
     for number, texts in sorted(inserted.items(), reverse=True):
         events[number:number] = map(json.loads, [texts] if isinstance(texts, str) else texts)
@@ -209,7 +215,8 @@ def _parent(document: Any, tokens: list[str]) -> tuple[Any, Any]:
     return document, (int(tokens[-1]) if isinstance(document, list) else tokens[-1])
 
 
-def _changed(document: Any, changes: Mapping[str, str]) -> Any:
+def changed(document: Any, changes: Mapping[str, str]) -> Any:
+    """The document with values set at JSON Pointers (``""``: the whole of it)."""
     for pointer, text in changes.items():
         value = json.loads(text)
         if not pointer:
@@ -223,6 +230,7 @@ def _changed(document: Any, changes: Mapping[str, str]) -> Any:
     return document
 
 
-def _remove(document: Any, pointer: str) -> None:
+def removed(document: Any, pointer: str) -> None:
+    """Takes out what stands at a JSON Pointer."""
     parent, key = _parent(document, _tokens(pointer))
     del parent[key]

@@ -140,7 +140,7 @@ def test_legal_exchanges_get_no_hint() -> None:
     for name, case in cases().items():
         if name.startswith("ok_"):
             assert hints(inspect(case)) == [], name
-    for rule in register().values():
+    for rule in filter(examples.over_http, register().values()):
         assert hints(inspect(examples.exchange(rule.good))) == [], rule.id
 
 
@@ -148,7 +148,7 @@ def test_a_finding_alone_is_no_cause() -> None:
     """Most faults are just themselves; a hint would only be noise."""
     hinted = {
         rule.id
-        for rule in register().values()
+        for rule in filter(examples.over_http, register().values())
         if rule.severity is Severity.FAIL and hints(inspect(examples.exchange(rule.bad)))
     }
     assert hinted <= {rule for row in TABLE for rule in row.rules}

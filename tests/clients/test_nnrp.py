@@ -1,0 +1,140 @@
+"""The NNRP SDK's own server and client through the tap: clean traffic is clean, deviations are named."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from teeline.proxy.nnrp.address import Address
+from teeline.validators.model import Exchange, Severity
+from teeline.validators.wire.nnrp import Message, Splitter, prelude_of, result_meta, submit_meta
+from tests.clients import nnrp_sdk as sdk
+from tests.clients.peers import Loop, free_port
+from tests.proxy.nnrp.peers import CAPTURES, Kept, tapping
+
+
+@contextmanager
+def tapped(loop: Loop, carrier: str, folder: Path) -> Iterator[tuple[str, Kept]]:
+    """A native server behind a tap: where the client goes, and what the tap says."""
+    if carrier == "ipc":
+        upstream, listen = (Address(path=str(folder / name)) for name in ("up", "tap"))
+        provider, ours = (f"unix://{address.path}" for address in (upstream, listen))
+    else:
+        upstream, listen = (Address("127.0.0.1", free_port()) for _ in range(2))
+        scheme = "ws" if carrier == "websocket" else "tcp"
+        provider, ours = (f"{scheme}://{address}" for address in (upstream, listen))
+    kept = Kept()
+
+    async def start() -> Any:
+        tap, _ = tapping(upstream, listen, [kept])
+        await tap.start()
+        return tap
+
+    with sdk.serving(carrier, provider):
+        tap = loop.run(start())
+        try:
+            yield ours, kept
+        finally:
+            loop.run(asyncio.sleep(0.2))
+            loop.run(tap.stop())
+
+
+def told(kept: Kept) -> list[set[str]]:
+    def named(exchange: Exchange) -> set[str]:
+        return {
+            v.rule.id
+            for v in exchange.violations
+            if v.rule.family == "nnrp" and v.severity >= Severity.WARN
+        }
+
+    return [named(exchange) for exchange in kept.opened_]
+
+
+@pytest.mark.parametrize("carrier", ["tcp", "ipc", "websocket"])
+def test_what_the_sdk_sends_by_the_profile_is_clean(
+    carrier: str, loop: Loop, tmp_path: Path
+) -> None:
+    with tapped(loop, carrier, tmp_path) as (provider, kept):
+        came = sdk.ask(carrier, provider, ["clean", "empty", "empty-prelude"])
+    assert [messages[-1] for messages in came] == ["RESULT_PUSH"] * 3
+    assert told(kept) == [set(), set(), set()]
+
+
+DEVIATIONS = {
+    "raw": "nnrp.terminal-raw-json",
+    "append": "nnrp.terminal-not-snapshot",
+    "two-frames": "nnrp.terminal-extra-frames",
+    "count": "nnrp.terminal-metadata-mismatch",
+    "profile": "nnrp.terminal-descriptor-profile-bound",
+    "utf8": "nnrp.terminal-utf8-invalid",
+    "lie": "nnrp.terminal-empty-fields-nonzero",
+    "two-events": "nnrp.partial-multiple-events",
+    "sse": "nnrp.partial-sse-delimiter",
+    "typed-event": "nnrp.partial-typed-envelope",
+}
+
+
+def test_what_the_native_peers_let_pass_is_named(loop: Loop, tmp_path: Path) -> None:
+    sdk.EVENTS = {**sdk.EVENTS, "typed-event": (sdk.typed(sdk.DELTA),)}
+    with tapped(loop, "tcp", tmp_path) as (provider, kept):
+        came = sdk.ask("tcp", provider, list(DEVIATIONS))
+    assert all(messages[-1] == "RESULT_PUSH" for messages in came)
+    assert len(kept.opened_) == len(DEVIATIONS)
+    for rule, found in zip(DEVIATIONS.values(), told(kept), strict=True):
+        assert rule in found
+
+
+SUBMITS: dict[str, dict[str, Any]] = {
+    "nnrp.submit-not-snapshot": {"stream_semantics": 2},
+    "nnrp.submit-descriptor-profile-bound": {"profile_id": 7},
+    "nnrp.submit-extra-frames": {"submits": 2},
+}
+
+
+@pytest.mark.parametrize("rule", SUBMITS)
+def test_submits_that_the_native_server_takes_are_named(
+    rule: str, loop: Loop, tmp_path: Path
+) -> None:
+    changes = dict(SUBMITS[rule])
+    if "stream_semantics" in changes:
+        changes["stream_semantics"] = sdk.schema.StreamSemantics(changes["stream_semantics"])
+    with tapped(loop, "tcp", tmp_path) as (provider, kept):
+        sdk.ask("tcp", provider, ["clean"], **changes)
+    (found,) = told(kept)
+    assert found == {rule, "nnrp.invalid-submit-accepted"}
+
+
+@pytest.mark.parametrize("side", ["c2s", "s2c"])
+def test_packets_decode_as_the_sdk_decodes_them(side: str) -> None:
+    core = sdk.core
+    for packet in Splitter(1 << 24).feed((CAPTURES / f"capture_{side}.bin").read_bytes()):
+        data = (CAPTURES / f"capture_{side}.bin").read_bytes()[
+            packet.offset : packet.offset + packet.size
+        ]
+        theirs = core.NnrpPacket.unpack(data)
+        header = theirs.header
+        assert int(header.msg_type) == packet.type
+        assert (header.session_id, header.frame_id) == (packet.session, packet.frame)
+        assert (bytes(theirs.metadata), bytes(theirs.body)) == (packet.meta, packet.body)
+        if packet.type == Message.FRAME_SUBMIT:
+            _same_submit(core, packet.meta, packet.body)
+        elif packet.type == Message.RESULT_PUSH:
+            known = core.ResultPushMetadata.unpack(packet.meta)
+            ours = result_meta(packet.meta)
+            assert (known.status_code, known.payload_frame_count) == (ours.status, ours.frames)
+            assert int(known.payload_kind_bitmap) == ours.bitmap
+
+
+def _same_submit(core: Any, meta: bytes, body: bytes) -> None:
+    known, ours = core.FrameSubmitMetadata.unpack(meta), submit_meta(meta)
+    assert int(known.operation_id) == ours.operation
+    assert int(known.payload_kind_bitmap) == ours.bitmap
+    view, prelude = core.unpack_body(body), prelude_of(body)
+    assert prelude is not None
+    assert len(view.typed_payload_descriptor_region) == prelude.descriptors
+    assert len(view.typed_payload_frame_region) == prelude.payloads

@@ -1,0 +1,186 @@
+"""The tap changes no byte, says what it saw, and carries ends from one side to the other."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from teeline.proxy.nnrp.address import Address
+from teeline.proxy.nnrp.tap import NnrpTap, TapError
+from teeline.validators.model import Ended
+from teeline.validators.nnrp.inspector import NnrpInspector
+from tests.proxy.nnrp.peers import Kept, Server, capture, tapping
+
+LOOPBACK = Address("127.0.0.1", 0)
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 20))
+
+
+@asynccontextmanager
+async def between(server: Server, kept: Kept) -> AsyncIterator[Address]:
+    """A tap in front of a server; its address."""
+    upstream = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    port = upstream.sockets[0].getsockname()[1]
+    tap, observers = tapping(Address("127.0.0.1", port), LOOPBACK, [kept])
+    try:
+        yield await tap.start()
+    finally:
+        await tap.stop()
+        await observers.settle(1.0)
+        upstream.close()
+
+
+async def opened(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if address.path:
+        return await asyncio.open_unix_connection(address.path)
+    return await asyncio.open_connection(address.host, address.port)
+
+
+async def talk(address: Address, says: bytes, pieces: int = 997) -> bytes:
+    """Says it all in pieces, then ends its side; what was heard."""
+    reader, writer = await opened(address)
+    for at in range(0, len(says), pieces):
+        writer.write(says[at : at + pieces])
+        await asyncio.sleep(0)
+    writer.write_eof()
+    heard = await reader.read(-1)
+    writer.close()
+    return heard
+
+
+@pytest.mark.parametrize("carrier", ["tcp", "ipc", "websocket"])
+def test_every_byte_goes_through_and_every_operation_is_seen(carrier: str) -> None:
+    async def work() -> None:
+        client, says = capture(carrier)
+        server, kept = Server(says), Kept()
+        async with between(server, kept) as address:
+            assert await talk(address, client) == says
+            await server.gone.wait()
+        assert server.heard == client
+        assert len(kept.opened_) == len(kept.closed_) > 0
+        assert all(exchange.client == "127.0.0.1" and exchange.id for exchange in kept.closed_)
+
+    run(work())
+
+
+def test_a_unix_socket_is_tapped_like_any_other(tmp_path: Path) -> None:
+    async def work() -> None:
+        client, says = capture("ipc")
+        server, kept = Server(says), Kept()
+        path = str(tmp_path / "server")
+        upstream = await asyncio.start_unix_server(server.serve, path)
+        tap, _ = tapping(Address(path=path), Address(path=str(tmp_path / "tap")), [kept])
+        address = await tap.start()
+        assert await talk(address, client) == says
+        await tap.stop()
+        upstream.close()
+        assert server.heard == client and kept.closed_
+
+    run(work())
+
+
+def test_what_can_not_be_read_goes_through_all_the_same() -> None:
+    async def work() -> None:
+        says = random.Random(3).randbytes(300_000)
+        server, kept = Server(says), Kept()
+        async with between(server, kept) as address:
+            assert await talk(address, says[::-1], 60_000) == says
+            await server.gone.wait()
+        assert server.heard == says[::-1]
+        assert "nnrp.magic-wrong" in kept.rules
+
+    run(work())
+
+
+def test_tls_passes_through_and_the_reason_is_said() -> None:
+    async def work() -> None:
+        server, kept = Server(b"\x16\x03\x03\x00\x02ab"), Kept()
+        async with between(server, kept) as address:
+            assert await talk(address, b"\x16\x03\x01\x00\x02ab") == server.says
+        (seen,) = kept.closed_
+        assert (seen.operation, seen.inspection) == ("connection", "none (encrypted)")
+
+    run(work())
+
+
+def test_a_broken_connection_breaks_the_other_side_too() -> None:
+    async def work() -> None:
+        client, says = capture("tcp")
+        server, kept = Server(says[:1000], reset=True), Kept()
+        async with between(server, kept) as address:
+            reader, writer = await opened(address)
+            writer.write(client)
+            with pytest.raises(ConnectionResetError):
+                while await reader.read(100_000):
+                    pass
+            writer.close()
+        assert any(exchange.ended is Ended.UPSTREAM_ABORTED for exchange in kept.closed_)
+
+    run(work())
+
+
+def test_an_upstream_that_is_not_there_breaks_the_client_s_connection() -> None:
+    async def work() -> None:
+        tap, _ = tapping(Address("127.0.0.1", 9), LOOPBACK, [Kept()])
+        reader, writer = await opened(await tap.start())
+        with pytest.raises(ConnectionResetError):
+            assert await reader.read(1)
+        writer.close()
+        await tap.stop()
+
+    run(work())
+
+
+def test_an_observer_that_fails_costs_the_inspection_and_not_a_byte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("an observer's mistake")
+
+    async def work() -> None:
+        client, says = capture("tcp")
+        server, kept = Server(says), Kept()
+        async with between(server, kept) as address:
+            monkeypatch.setattr(NnrpInspector, "feed", broken)
+            assert await talk(address, client) == says
+
+    run(work())
+
+
+def test_an_address_that_is_taken_is_said_in_one_line() -> None:
+    async def work() -> None:
+        taken, _ = tapping(LOOPBACK, LOOPBACK, [])
+        address = await taken.start()
+        tap = NnrpTap(address, LOOPBACK, lambda _: pytest.fail("no connection"))
+        with pytest.raises(TapError, match="can't listen on"):
+            await tap.start()
+        await taken.stop()
+
+    run(work())
+
+
+def test_an_operation_is_closed_while_its_connection_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("teeline.proxy.nnrp.tap._TICK", 0.02)
+
+    async def work() -> None:
+        client, says = capture("tcp")
+        server, kept = Server(says), Kept()
+        async with between(server, kept) as address:
+            _, writer = await opened(address)
+            writer.write(client)
+            async with asyncio.timeout(5):
+                while not kept.closed_:
+                    await asyncio.sleep(0.05)
+            writer.close()
+
+    run(work())

@@ -1,0 +1,1 @@
+"""NNRP connections that carry the profile openai-compatible/1: one inspector, many exchanges."""

@@ -1,0 +1,481 @@
+"""NNRP/1 packets: bytes of one direction in, packets and lost framing out, as they come.
+
+What belongs here: the 40-byte header, the lengths and layouts of fixed metadata, the body prelude and
+typed payload descriptors. What doesn't: what a packet means for an operation, and which rule a wrong
+field breaks (validators/nnrp). All integers are little-endian; nothing is padded.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from struct import Struct
+from typing import Final, NamedTuple
+
+MAGIC: Final = b"NNRP"
+HEADER_BYTES: Final = 40
+PRELUDE_BYTES: Final = 32
+DESCRIPTOR_BYTES: Final = 24
+KNOWN_FLAGS: Final = 63
+"""ACK_REQUIRED, CAN_DROP, STALE, EOS, RETRANSMIT, KEYFRAME."""
+STRUCTURED_EVENT: Final = 16
+SNAPSHOT: Final = 1
+
+_HEADER: Final = Struct("<4sBBBBIIIIIHHQ")
+
+
+class Message(enum.IntEnum):
+    """The registered message types."""
+
+    CLIENT_HELLO = 0x01
+    SERVER_HELLO_ACK = 0x02
+    SESSION_PATCH = 0x03
+    SESSION_PATCH_ACK = 0x04
+    CLOSE = 0x05
+    ERROR = 0x06
+    SESSION_OPEN = 0x07
+    SESSION_OPEN_ACK = 0x08
+    SESSION_CLOSE = 0x09
+    SESSION_CLOSE_ACK = 0x0A
+    FRAME_SUBMIT = 0x10
+    FRAME_CANCEL = 0x11
+    RESULT_PUSH = 0x12
+    RESULT_DROP = 0x13
+    CACHE_PUT = 0x14
+    CACHE_ACK = 0x15
+    CACHE_INVALIDATE = 0x16
+    FLOW_UPDATE = 0x17
+    RESULT_HINT = 0x18
+    TRANSPORT_PROBE = 0x19
+    TRANSPORT_PROBE_ACK = 0x1A
+    SESSION_MIGRATE = 0x1B
+    SESSION_MIGRATE_ACK = 0x1C
+    PING = 0x20
+    PONG = 0x21
+    CANCEL = 0x30
+    ABORT = 0x31
+    PRIORITY_UPDATE = 0x32
+    DEADLINE = 0x33
+    EXPIRE_AT = 0x34
+    SUPERSEDE = 0x35
+    BUDGET_UPDATE = 0x36
+    PROGRESS = 0x37
+    PARTIAL_RESULT = 0x38
+    BACKPRESSURE = 0x39
+    CREDIT_UPDATE = 0x3A
+    CAPABILITY_NEGOTIATION = 0x3B
+    DEGRADE_PROFILE = 0x3C
+    ROUTE_HINT = 0x3D
+    EXECUTION_HINT = 0x3E
+    TRACE_CONTEXT = 0x3F
+    RESULT_DROP_REASON = 0x40
+    OBJECT_DECLARE = 0x41
+    OBJECT_REF = 0x42
+    OBJECT_RELEASE = 0x43
+    OBJECT_PATCH = 0x44
+    OBJECT_DELTA = 0x45
+    CACHE_REFERENCE = 0x46
+    CACHE_MISS = 0x47
+    ERROR_RECOVERABLE = 0x48
+    RETRY_AFTER = 0x49
+
+
+_OTHER_LENGTHS: Final = {
+    Message.CLIENT_HELLO: 64,
+    Message.SERVER_HELLO_ACK: 80,
+    Message.SESSION_OPEN: 48,
+    Message.SESSION_OPEN_ACK: 56,
+    Message.SESSION_CLOSE: 24,
+    Message.SESSION_CLOSE_ACK: 16,
+    Message.SESSION_PATCH: 36,
+    Message.SESSION_PATCH_ACK: 48,
+    Message.FRAME_SUBMIT: 72,
+    Message.RESULT_PUSH: 64,
+    Message.FRAME_CANCEL: 0,
+    Message.PING: 0,
+    Message.PONG: 0,
+    Message.RESULT_DROP: 0,
+    Message.RESULT_HINT: 16,
+    Message.TRANSPORT_PROBE: 16,
+    Message.TRANSPORT_PROBE_ACK: 16,
+    Message.SESSION_MIGRATE: 24,
+    Message.SESSION_MIGRATE_ACK: 24,
+    Message.CACHE_PUT: 40,
+    Message.CACHE_ACK: 40,
+    Message.BUDGET_UPDATE: 40,
+    Message.PARTIAL_RESULT: 40,
+    Message.OBJECT_DECLARE: 48,
+    Message.OBJECT_REF: 48,
+    Message.OBJECT_PATCH: 40,
+    Message.OBJECT_DELTA: 40,
+    Message.CACHE_REFERENCE: 56,
+}
+METADATA_LENGTHS: Final[Mapping[int, int]] = {
+    **{code: _OTHER_LENGTHS.get(code, 32) for code in Message if code is not Message.CLOSE}
+}
+"""Bytes of fixed metadata by message type; CLOSE has no documented length."""
+
+
+class Packet(NamedTuple):
+    """One packet. ``offset`` is where it begins in its direction, ``index`` its number there, from 1.
+
+    ``whole`` false: it was larger than what is kept, and ``meta`` and ``body`` are empty.
+    """
+
+    index: int  # type: ignore[assignment]  # its number; nobody searches a packet
+    offset: int
+    version: int
+    wire_format: int
+    type: int
+    flags: int
+    meta_bytes: int
+    body_bytes: int
+    session: int
+    frame: int
+    meta: bytes = b""
+    body: bytes = b""
+    whole: bool = True
+
+    @property
+    def size(self) -> int:
+        return HEADER_BYTES + self.meta_bytes + self.body_bytes
+
+    @property
+    def body_offset(self) -> int:
+        return self.offset + HEADER_BYTES + self.meta_bytes
+
+
+class Lost(enum.StrEnum):
+    """Why the border of the next packet can't be told."""
+
+    MAGIC = "magic"
+    HEADER_LENGTH = "header-length"
+
+
+class Splitter:
+    """Cuts one direction into packets. ``lost`` is set where framing was lost; nothing comes after it.
+
+    A packet of more than ``keep`` bytes comes without its contents as soon as its header is there. At
+    most ``keep`` bytes wait.
+    """
+
+    __slots__ = ("_buffer", "_index", "_keep", "_need", "_skip", "lost", "offset")
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._buffer = bytearray()
+        self._need = 1
+        self._skip = 0
+        self._index = 0
+        self.offset = 0
+        self.lost: Lost | None = None
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the direction stands in the midst of a packet."""
+        return self.lost is None and bool(self._buffer or self._skip)
+
+    @property
+    def next_index(self) -> int:
+        return self._index + 1
+
+    def feed(self, data: bytes) -> list[Packet]:
+        """The packets that are complete with these bytes."""
+        if self.lost is not None:
+            return []
+        data = self._skipped(data)
+        buffer = self._buffer
+        buffer += data
+        if len(buffer) < self._need:
+            return []
+        packets: list[Packet] = []
+        at = 0
+        while (packet := self._next(at)) is not None:
+            packets.append(packet)
+            taken = min(packet.size, len(buffer) - at)
+            self._skip = packet.size - taken
+            self.offset += packet.size
+            at += taken
+        del buffer[:at]
+        return packets
+
+    def _skipped(self, data: bytes) -> bytes:
+        if not self._skip:
+            return data
+        skipped = min(self._skip, len(data))
+        self._skip -= skipped
+        return data[skipped:]
+
+    def _next(self, at: int) -> Packet | None:
+        """The packet that begins at ``at`` in the buffer; None where it is not complete."""
+        buffer = self._buffer
+        held = len(buffer) - at
+        if held < HEADER_BYTES:
+            self._check_start(at, held)
+            self._need = HEADER_BYTES if held >= 8 else held + 1
+            return None
+        (magic, version, wire, kind, header, flags, meta, body, session, frame, _, _, _) = (
+            _HEADER.unpack_from(buffer, at)
+        )
+        if magic != MAGIC or header != HEADER_BYTES:
+            self._check_start(at, held)
+            return None
+        size = HEADER_BYTES + meta + body
+        whole = size <= self._keep
+        if whole and held < size:
+            self._need = size
+            return None
+        self._need = 1
+        self._index += 1
+        between = at + HEADER_BYTES + meta
+        return Packet(
+            self._index,
+            self.offset,
+            version,
+            wire,
+            kind,
+            flags,
+            meta,
+            body,
+            session,
+            frame,
+            bytes(buffer[at + HEADER_BYTES : between]) if whole else b"",
+            bytes(buffer[between : at + size]) if whole else b"",
+            whole,
+        )
+
+    def _check_start(self, at: int, held: int) -> None:
+        """Framing is lost at the first byte that can't be right, however few have come."""
+        start = bytes(self._buffer[at : at + 8])
+        if not MAGIC.startswith(start[:4]):
+            self.lost = Lost.MAGIC
+        elif held >= 8 and start[7] != HEADER_BYTES:
+            self.lost = Lost.HEADER_LENGTH
+
+
+# -- fixed metadata ----------------------------------------------------------------------------------
+
+
+class SubmitMeta(NamedTuple):
+    """FRAME_SUBMIT. ``tiles`` are the members that announce tile, camera and section regions."""
+
+    tiles: tuple[int, ...]
+    reserved: tuple[int, ...]
+    operation: int
+    submit_mode: int
+    object_refs: int
+    bitmap: int
+    frames: int
+
+
+class ResultMeta(NamedTuple):
+    """RESULT_PUSH."""
+
+    status: int
+    flags: int
+    result_class: int
+    reused_frame: int
+    reserved: tuple[int, ...]
+    queue_ms: int
+    bitmap: int
+    frames: int
+
+
+class PartialMeta(NamedTuple):
+    """PARTIAL_RESULT."""
+
+    operation: int
+    sequence: int
+    body_bytes: int
+    flags: int
+
+
+class ControlMeta(NamedTuple):
+    """CANCEL, ABORT and RESULT_DROP_REASON."""
+
+    operation: int
+    sequence: int
+    reason: int
+    flags: int
+    reserved: int
+
+
+class ErrorMeta(NamedTuple):
+    """ERROR."""
+
+    code: int
+    scope: int
+    retry_after: int
+    session: int
+    frame: int
+
+
+class OpenMeta(NamedTuple):
+    """SESSION_OPEN."""
+
+    requested: int
+    profile: int
+    reserved: int
+    resume_bytes: int
+
+
+_SUBMIT: Final = Struct("<HHHHHHBBBBHHIIIIIQIBBBBIIIHH")
+_RESULT: Final = Struct("<HHHHHHHHHHIIQQBBHIHHIHH")
+_PARTIAL: Final = Struct("<QQQQII")
+_CONTROL: Final = Struct("<QQHBBIQ")
+_ERROR: Final = Struct("<8I")
+_OPEN: Final = Struct("<IHBBIIIHHIIIIQ")
+_OPEN_ACK: Final = Struct("<IHBBIIHH")
+
+
+def submit_meta(meta: bytes) -> SubmitMeta:
+    """The metadata of a FRAME_SUBMIT, which must be 72 bytes."""
+    v = _SUBMIT.unpack(meta)
+    return SubmitMeta((*v[0:6], *v[13:16]), (v[9], v[16], v[18], v[22], v[27]), v[17], v[19], v[23],
+                      v[25], v[26])  # fmt: skip
+
+
+def result_meta(meta: bytes) -> ResultMeta:
+    """The metadata of a RESULT_PUSH, which must be 64 bytes."""
+    v = _RESULT.unpack(meta)
+    reserved = (v[5], v[9], v[12], v[13], v[16], v[22])
+    return ResultMeta(v[0], v[1], v[14], v[17], reserved, v[7], v[20], v[21])
+
+
+def partial_meta(meta: bytes) -> PartialMeta:
+    """The metadata of a PARTIAL_RESULT, which must be 40 bytes."""
+    operation, sequence, _, _, size, flags = _PARTIAL.unpack(meta)
+    return PartialMeta(operation, sequence, size, flags)
+
+
+def control_meta(meta: bytes) -> ControlMeta:
+    """The metadata of CANCEL, ABORT and RESULT_DROP_REASON, which must be 32 bytes."""
+    operation, sequence, reason, _, flags, _, reserved = _CONTROL.unpack(meta)
+    return ControlMeta(operation, sequence, reason, flags, reserved)
+
+
+def error_meta(meta: bytes) -> ErrorMeta:
+    """The metadata of an ERROR, which must be 32 bytes."""
+    code, scope, _, retry_after, session, frame, _, _ = _ERROR.unpack(meta)
+    return ErrorMeta(code, scope, retry_after, session, frame)
+
+
+def open_meta(meta: bytes) -> OpenMeta:
+    """The metadata of a SESSION_OPEN, which must be 48 bytes."""
+    v = _OPEN.unpack(meta)
+    return OpenMeta(v[0], v[1], v[8], v[10])
+
+
+def granted(meta: bytes) -> int:
+    """How many operations a SESSION_OPEN_ACK lets be in flight: the larger of grant and maximum."""
+    v = _OPEN_ACK.unpack_from(meta)
+    grant, most = v[6], v[7]
+    return int(max(grant, most))
+
+
+# -- bodies of FRAME_SUBMIT and RESULT_PUSH ----------------------------------------------------------
+
+
+class Prelude(NamedTuple):
+    """The lengths of the six regions behind it, in their order, and two fields that are 0."""
+
+    inline_objects: int
+    object_references: int
+    descriptors: int
+    payloads: int
+    extension_descriptors: int
+    extension_payloads: int
+    flags: int
+    reserved: int
+
+    @property
+    def extra(self) -> int:
+        """Bytes of regions that typed payloads don't use."""
+        return (
+            self.inline_objects
+            + self.object_references
+            + self.extension_descriptors
+            + self.extension_payloads
+        )
+
+
+class Descriptor(NamedTuple):
+    """What a typed payload is; ``offset`` and ``length`` lie in the payload region."""
+
+    profile: int
+    kind: int
+    flags: int
+    schema: int
+    schema_version: int
+    semantics: int
+    reserved: int
+    offset: int
+    length: int
+
+
+_PRELUDE: Final = Struct("<8I")
+_DESCRIPTOR: Final = Struct("<HBBIIHHII")
+
+
+def prelude_of(body: bytes) -> Prelude | None:
+    """The prelude that a body begins with; None where there is none that adds up to the body."""
+    if len(body) < PRELUDE_BYTES:
+        return None
+    prelude = Prelude._make(_PRELUDE.unpack_from(body))
+    return prelude if PRELUDE_BYTES + sum(prelude[:6]) == len(body) else None
+
+
+def descriptors_of(body: bytes, prelude: Prelude, most: int) -> list[Descriptor]:
+    """The first descriptors of a body, ``most`` at most; its descriptor region is a multiple of 24."""
+    start = PRELUDE_BYTES + prelude.inline_objects + prelude.object_references
+    count = min(prelude.descriptors // DESCRIPTOR_BYTES, most)
+    return [
+        Descriptor._make(_DESCRIPTOR.unpack_from(body, start + DESCRIPTOR_BYTES * n))
+        for n in range(count)
+    ]
+
+
+def payload_start(prelude: Prelude) -> int:
+    """Where the payload region of a body begins."""
+    return PRELUDE_BYTES + prelude.inline_objects + prelude.object_references + prelude.descriptors
+
+
+def looks_typed(body: bytes) -> bool:
+    """Whether a body begins with a prelude that adds up, or with the descriptor of such a payload."""
+    if prelude_of(body) is not None:
+        return True
+    if len(body) < DESCRIPTOR_BYTES:
+        return False
+    found = Descriptor._make(_DESCRIPTOR.unpack_from(body))
+    return (
+        found.kind == STRUCTURED_EVENT
+        and found.semantics <= 2
+        and found.offset == 0
+        and found.length == len(body) - DESCRIPTOR_BYTES
+    )
+
+
+# -- writing, for examples and tests -----------------------------------------------------------------
+
+
+def packed(kind: int, meta: bytes, body: bytes, session: int, frame: int, **header: int) -> bytes:
+    """A packet as bytes; ``header`` overrides version, wire_format, header_len, flags and lengths."""
+    return (
+        _HEADER.pack(
+            MAGIC,
+            header.get("version", 1),
+            header.get("wire_format", 0),
+            kind,
+            header.get("header_len", HEADER_BYTES),
+            header.get("flags", 0),
+            header.get("meta_len", len(meta)),
+            header.get("body_len", len(body)),
+            session,
+            frame,
+            0,
+            0,
+            0,
+        )
+        + meta
+        + body
+    )
