@@ -490,22 +490,6 @@ def new_exchange(at: float, upstream: str, client: str, fields: Fields = ()) -> 
     )
 
 
-def new_exchange(at: float, upstream: str, client: str, fields: Fields = ()) -> Exchange:
-    """An exchange with ids of its own, in the trace that header fields say it belongs to."""
-    trace_id, parent, sampled = trace_context(fields) if fields else _NO_TRACE
-    # One call of the kernel for all three ids.
-    random = os.urandom(34).hex()
-    return Exchange(
-        id=exchange_id(at, random),
-        upstream=upstream,
-        client=client,
-        trace_id=trace_id or random[20:52],
-        span_id=random[52:],
-        parent_span_id=parent,
-        parent_sampled=sampled,
-    )
-
-
 def exchange_id(at: float, random: str) -> str:
     """A UUIDv7 (RFC 9562 5.7) as 32 hex digits: ids sort by the time that exchanges began.
 
