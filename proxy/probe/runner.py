@@ -18,6 +18,7 @@ from teeline.proxy.probe.outcome import CheckOutcome, ProbeResult
 from teeline.proxy.probe.plan import Settings
 from teeline.proxy.probe.target import scrubbed
 from teeline.proxy.text import printable
+from teeline.validators.checks.http import http_date
 from teeline.validators.detectors.model import Expect, Probe, ProtocolFamily
 from teeline.validators.detectors.observations import PROBE_RULES, Observation
 from teeline.validators.detectors.probes import MODELS
@@ -171,7 +172,7 @@ class Runner:
             if response.status_code != 429:
                 return response
             self._last_words = self.own_words(response)
-            wait = _asked_to_wait(response, attempt)
+            wait = asked_to_wait(response, attempt)
             if wait > self._settings.max_wait or attempt == _TRIES - 1:
                 break
             self._outcome.waits += 1
@@ -222,6 +223,7 @@ def _judged(probe: Probe, violations: Iterable[Violation]) -> Iterable[Violation
     return [v for v in violations if v.rule.family in ("error", "http")]
 
 
+_LONGEST_WAIT: Final = 86400.0
 _NOT_CALLED: Final = "probe.tool-not-called"
 
 
@@ -266,13 +268,19 @@ def _code(document: Any) -> Any:
     return error.get("code") if isinstance(error, dict) else None
 
 
-def _asked_to_wait(response: RawResponse, attempt: int) -> float:
+def asked_to_wait(response: RawResponse, attempt: int) -> float:
     """Seconds to wait: as the answer says, else longer with each try."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             wait = float(response.header(name)) * unit
         except ValueError:
             continue
-        if 0 <= wait < 86400:
+        if 0 <= wait < _LONGEST_WAIT:
+            return wait
+    # A date (RFC 9110 10.2.3), by the server's own clock where it tells it.
+    when, now = http_date(response.header("retry-after")), http_date(response.header("date"))
+    if when is not None:
+        wait = when - (response.head_at if now is None else now)
+        if 0 <= wait < _LONGEST_WAIT:
             return wait
     return float(2**attempt)

@@ -106,15 +106,15 @@ def _wait(ctx: Context, text: str) -> float | None:
     number = _number(text)
     if number is not None:
         return number
-    when = _http_date(text)
+    when = http_date(text)
     if when is None:
         return None
     # Against the answer's own date where it has one: a capture is read long after it was made.
-    answered = _http_date(ctx.header("date"))
+    answered = http_date(ctx.header("date"))
     return when - (ctx.report.at if answered is None else answered)
 
 
-def _http_date(text: str) -> float | None:
+def http_date(text: str) -> float | None:
     """An HTTP-date (RFC 9110 5.6.7, the fixed form) as Unix time."""
     if not _HTTP_DATE.match(text.strip()):
         return None

@@ -11,16 +11,17 @@ import pytest
 
 from teeline.proxy.demo.relay import Relay
 from teeline.proxy.demo.scenarios import EVENT_STREAM, Answer
-from teeline.proxy.probe.client import OpenAIClient
+from teeline.proxy.probe.client import OpenAIClient, RawResponse
 from teeline.proxy.probe.judge import Judge
 from teeline.proxy.probe.outcome import CheckOutcome, passes
 from teeline.proxy.probe.plan import Settings
 from teeline.proxy.probe.report.view import streams
-from teeline.proxy.probe.runner import CantCheckError, Runner
+from teeline.proxy.probe.runner import CantCheckError, Runner, asked_to_wait
 from teeline.proxy.probe.target import Target, with_version
 from teeline.proxy.schemapool import SchemaPool
 from teeline.validators.detectors import DETECTORS
 from teeline.validators.detectors.model import ProbeSet, ProtocolFamily
+from teeline.validators.events import RequestHead, ResponseHead
 from teeline.validators.model import Severity, Verdict
 from teeline.validators.scoring import Band
 from tests.proxy.probe import relays
@@ -426,6 +427,33 @@ def test_429_is_waited_for_as_the_server_says() -> None:
     assert outcome.waits == 2
     assert outcome.requests == 9
     assert any("429" in note for note in outcome.notes)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wait"),
+    [
+        ((("Retry-After", "3"),), 3.0),
+        ((("retry-after-ms", "250"), ("retry-after", "3")), 0.25),
+        ((("retry-after", "Mon, 30 Nov 2026 12:00:07 GMT"),), 7.0),
+        (
+            (
+                ("retry-after", "Mon, 30 Nov 2026 12:00:07 GMT"),
+                ("date", "Mon, 30 Nov 2026 12:00:02 GMT"),
+            ),
+            5.0,
+        ),
+        ((("retry-after", "Mon, 30 Nov 2020 12:00:07 GMT"),), 4.0),
+        ((("retry-after", "soon"),), 4.0),
+        ((), 4.0),
+    ],
+)
+def test_a_wait_is_seconds_or_a_date_and_grows_where_none_is_named(
+    fields: tuple[tuple[str, str], ...], wait: float
+) -> None:
+    noon = 1_796_040_000.0  # Mon, 30 Nov 2026 12:00:00 GMT
+    head = ResponseHead(429, fields)
+    response = RawResponse(RequestHead("GET", "/", ()), b"", head, noon, noon)
+    assert asked_to_wait(response, 2) == wait
 
 
 def test_429_to_the_end_is_not_held_against_the_server() -> None:
