@@ -39,8 +39,12 @@ _FAMILIES: Final[Mapping[str, tuple[tuple[str, ...], bool | None]]] = {
     "embeddings": (("embeddings",), None),
     "models": (("models",), None),
     "usage": (("chat", "completions", "embeddings", "responses"), None),
+    "nnrp": ((), None),
 }
 """Families of the relay's side: the operations that they are about (none: all), and whether streams."""
+_WHERE_BROKEN: Final = frozenset({"nnrp"})
+"""Families with a line only where they were broken: the index knows no carrier, and most relays have
+none of NNRP."""
 
 
 class Tally(NamedTuple):
@@ -159,7 +163,7 @@ def _families(
             for (operation, streamed), count in about.items()
             if (not operations or operation in operations) and stream in (None, streamed)
         )
-        if exchanges:
+        if exchanges and (family not in _WHERE_BROKEN or failed.get(family)):
             # A rule may be broken where its family wasn't to be expected: none is below nothing.
             clean = max(0, exchanges - failed.get(family, 0))
             found.append(FamilyScore(family, exchanges, clean))

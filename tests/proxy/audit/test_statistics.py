@@ -81,6 +81,26 @@ def test_a_family_is_measured_by_the_exchanges_that_it_is_about(db: sqlite3.Conn
     assert b.share == 100.0
 
 
+def test_a_relay_has_no_line_for_a_carrier_that_it_never_broke(tmp_path: Path) -> None:
+    """The index knows HTTP and NNRP exchanges by their operation alone."""
+    log = writer(tmp_path)
+    log.start()
+    log.append(
+        [
+            exchange(violation("nnrp.body-size", FAIL), upstream="adapter"),
+            exchange(upstream="adapter"),
+            exchange(upstream="relay"),
+        ]
+    )
+    log.close()
+    db = connect(tmp_path)
+    Index(tmp_path, db).catch_up()
+    adapter, relay = scores(db, Filters())
+    db.close()
+    assert [(f.exchanges, f.clean) for f in adapter.families if f.family == "nnrp"] == [(2, 1)]
+    assert "nnrp" not in {f.family for f in relay.families}
+
+
 def test_bands_are_cut_and_not_rounded() -> None:
     assert [band(share) for share in (100, 90, 89.999, 80, 79.999, 60, 59.999, 0)] == [
         *("excellent", "excellent", "passed", "passed"),
