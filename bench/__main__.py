@@ -1,5 +1,5 @@
-"""The command line: ``python -m bench [--rounds N] [--json FILE]``, ``python -m bench checks`` and
-``python -m bench audit``.
+"""The command line: ``python -m bench [--rounds N] [--json FILE]``, ``python -m bench checks``,
+``python -m bench audit`` and ``python -m bench nnrp``.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench import audit, checks, report
+from bench import audit, checks, nnrp, report
 from bench.run import FULL, QUICK, measure
 from bench.targets import BASE, TARGETS
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
-    runs = {"checks": _checks, "audit": _audit, "proxies": _run}
+    runs = {"checks": _checks, "audit": _audit, "nnrp": _nnrp, "proxies": _run}
     lines, document = runs[options.what](options)
     for line in lines:
         sys.stdout.write(line + "\n")
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("bench", description="What teeline costs, side by side.")
     parser.add_argument(
-        "what", nargs="?", choices=("proxies", "checks", "audit"), default="proxies"
+        "what", nargs="?", choices=("proxies", "checks", "audit", "nnrp"), default="proxies"
     )
     parser.add_argument("--rounds", type=_count, default=5, help="alternating rounds [5]")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw figures")
@@ -71,6 +71,12 @@ def _audit(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
         "records": kept.values,
         "outage": outage.values,
     }
+
+
+def _nnrp(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
+    shapes = nnrp.QUICK if options.quick else nnrp.SHAPES
+    samples = nnrp.measure(options.rounds, shapes, _say)
+    return nnrp.table(samples, shapes), nnrp.document(samples, options.rounds)
 
 
 def _say(line: str) -> None:
