@@ -40,6 +40,18 @@ class Timeline:
         else:
             self._recent.append((at, index, size))
 
+    def reads(self, at: float, index: int, sizes: list[int]) -> None:
+        """Reads at one time, each of one event; ``index`` is the number of the first one."""
+        if self._due:
+            for n, size in enumerate(sizes):
+                self.read(at, index + n, size)
+        elif len(sizes) == 1:
+            self._recent.append((at, index, sizes[0]))
+        else:  # but for the last ones they would be forgotten again
+            first = index + len(sizes) - _LAST
+            last = enumerate(sizes[-_LAST:], max(first, index))
+            self._recent.extend((at, number, size) for number, size in last)
+
     def violation(self, at: float, index: int) -> None:
         """A breach showed with the read before: what came just before it, and what comes next."""
         for at_read, number, size in list(self._recent)[-_BEFORE - 1 :]:

@@ -63,6 +63,20 @@ def test_the_checks_alone_are_measured_on_clean_exchanges(tmp_path: Path) -> Non
     assert all(cost["micros"] > 0 for cost in costs)
 
 
+def test_the_taps_are_measured_side_by_side_in_every_shape(tmp_path: Path) -> None:
+    """Each tap has passed all packets on, or there would be no figure."""
+    file = tmp_path / "raw.json"
+    result = run("nnrp", "--quick", "--rounds", "1", "--json", str(file))
+    assert result.returncode == 0, result.stderr
+    samples = json.loads(file.read_bytes())["samples"]
+    shapes, targets = ("paced", "burst", "block"), ("bare", "tap", "inspect")
+    assert [(s["shape"], s["target"]) for s in samples] == [(s, t) for s in shapes for t in targets]
+    assert all(
+        s["cpu"] > 0 and s["packets"] >= s["reads"] > 0 for s in samples if s["shape"] != "paced"
+    )
+    assert sum(line.startswith("  inspect ") for line in result.stdout.splitlines()) == 3
+
+
 def test_a_round_count_of_nothing_is_refused() -> None:
     assert run("--rounds", "0").returncode == 2
 

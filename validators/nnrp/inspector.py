@@ -15,7 +15,7 @@ from teeline.validators.model import Ended, Exchange, Side, Unit
 from teeline.validators.nnrp.cancel import note_time
 from teeline.validators.nnrp.capabilities import Capabilities
 from teeline.validators.nnrp.carrier import Carrier, carrier_of
-from teeline.validators.nnrp.connection import Connection
+from teeline.validators.nnrp.connection import OF_MANY, Connection
 from teeline.validators.nnrp.operation import Operation, Trail
 from teeline.validators.nnrp.tools import close_tools
 from teeline.validators.wire.nnrp import Lost, Message, Packet
@@ -23,9 +23,6 @@ from teeline.validators.wire.nnrp import Lost, Message, Packet
 CONNECTION = "connection"
 """The operation of the exchange that faults of no operation go to."""
 
-_OF_MANY = frozenset(
-    {Message.CLOSE, Message.SESSION_CLOSE, Message.ERROR, Message.CANCEL, Message.ABORT}
-)
 _LOST_RULES = {Lost.MAGIC: "nnrp.magic-wrong", Lost.HEADER_LENGTH: "nnrp.header-length-wrong"}
 
 
@@ -46,14 +43,14 @@ class _Direction:
         self.told = False
         self.over = False
 
-    def feed(self, data: bytes, keep: int) -> list[Packet]:
-        if self.carrier is None:
-            self.start += data
-            self.carrier = carrier_of(self.start, keep)
-            if self.carrier is None:
-                return []
-            data, self.start = self.start, b""
-        return self.carrier.feed(data)
+    def begin(self, data: bytes, keep: int) -> Carrier | None:
+        """Takes the first bytes in; what carries them, None where they are too few to tell."""
+        self.start += data
+        self.carrier = carrier_of(self.start, keep)
+        if self.carrier is not None:
+            self.carrier.push(self.start)
+            self.start = b""
+        return self.carrier
 
     @property
     def incomplete(self) -> bool:
@@ -85,6 +82,7 @@ class NnrpInspector:
         self._at = 0.0
         self._own: Trail | None = None
         self._connection = Connection(limits, self._opened, self._trail, self._retired)
+        self._fast = self._connection.fast
         self._directions = {side: _Direction() for side in Side}
         self._lost = self._unknown = False
         self._waiting: dict[int, Trail] = {}
@@ -102,20 +100,40 @@ class NnrpInspector:
         """Bytes of one side, as they were read."""
         self._at = at
         direction = self._directions[side]
-        for packet in direction.feed(data, self._limits.body):
-            op = self._connection.packet(side, packet, at)
-            if op is not None:
-                self._note(op, side, packet, at)
-            if packet.type in _OF_MANY:
-                self._collect_all()
-            elif op is not None:
-                self._collect(op)
-        carrier = direction.carrier
-        if carrier is not None and (carrier.faults or carrier.unread or carrier.lost):
+        carrier, fast = direction.carrier, self._fast
+        answers = side is Side.RESPONSE
+        if carrier is None:
+            carrier = direction.begin(data, self._limits.body)
+            if carrier is None:
+                return ()
+        elif answers and fast.armed:
+            fast.at = at
+            if carrier.through(data, fast.run):
+                return ()
+        else:
+            carrier.push(data)
+        while True:
+            if answers and fast.armed:
+                fast.at = at
+                carrier.skim(fast.run)
+            packet = carrier.next()
+            if packet is None:
+                break
+            self._packet(side, packet, at)
+        if carrier.faults or carrier.unread or carrier.lost:
             self._carrier_faults(side, direction, carrier)
         if self._own is not None:
             self._collect(self._own)
-        return self._drained()
+        return self._drained() if self._out else ()
+
+    def _packet(self, side: Side, packet: Packet, at: float) -> None:
+        op = self._connection.packet(side, packet, at)
+        if op is not None:
+            self._note(op, side, packet, at)
+        if packet.type in OF_MANY:
+            self._collect_all()
+        elif op is not None:
+            self._collect(op)
 
     def _note(self, op: Operation, side: Side, packet: Packet, at: float) -> None:
         exchange = op.exchange
@@ -137,10 +155,11 @@ class NnrpInspector:
     def _carrier_faults(self, side: Side, direction: _Direction, carrier: Carrier) -> None:
         trail = self._trail()
         trail.report.at, trail.report.side = self._at, side
-        trail.report.place(Unit.PACKET, carrier.next_index, carrier.offset)
-        for rule, detail in carrier.faults:
+        for rule, detail, index, offset in carrier.faults:
+            trail.report.place(Unit.PACKET, index, offset)
             trail.report(rule, detail=detail)
         carrier.faults.clear()
+        trail.report.place(Unit.PACKET, carrier.next_index, carrier.offset)
         if direction.told:
             return
         if carrier.lost is not None:
