@@ -16,7 +16,7 @@ import pytest
 from bench.__main__ import GATES, main
 from bench.load import Client, Done, Order, Wrong
 from bench.run import Sample
-from bench.traffic import STREAM_HEAD, Shape, pieces
+from bench.traffic import STREAM_HEAD, Shape, pieces, request
 
 ROOT = Path(__file__).parents[2]
 ALWAYS = ("direct", "bare", "inspect", "full", "aiohttp")
@@ -141,10 +141,9 @@ def test_an_answer_with_one_byte_changed_fails_the_measurement() -> None:
 
     async def answered(answer: bytes) -> Done:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(len(request(shape)))
             writer.write(answer)
             await writer.drain()
-            await reader.read()
             writer.close()
 
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
