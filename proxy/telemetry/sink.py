@@ -42,7 +42,7 @@ from teeline.proxy.telemetry.logs import (
     otlp_log_exporter,
 )
 from teeline.proxy.telemetry.metricexport import INTERVAL, MetricExport
-from teeline.proxy.telemetry.metrics import Meter
+from teeline.proxy.telemetry.metrics import Readings
 from teeline.proxy.telemetry.pipeline import ExportReason, Sampling, Tally
 from teeline.proxy.telemetry.queues import Queueing
 from teeline.proxy.telemetry.spans import Builder, SpanPipeline
@@ -97,7 +97,7 @@ class TelemetrySink:
         *,
         resource: Resource,
         choices: Choices = DEFAULT_CHOICES,
-        meter: Meter | None = None,
+        meter: Readings | None = None,
         metric_interval: float = INTERVAL,
         temporality: str = "cumulative",
         sampler: Sampler = DEFAULT_ON,
@@ -147,7 +147,7 @@ class TelemetrySink:
         version: str = "",
         servers: Mapping[str, Server] | None = None,
         choices: Choices = DEFAULT_CHOICES,
-        meter: Meter | None = None,
+        meter: Readings | None = None,
     ) -> TelemetrySink | None:
         """The sink that the OTEL_* variables ask for, if they do; SinkError for bad values."""
         settings = environment.read(environ, version)
