@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from teeline.config.model import (
+    AUTO_WORKERS,
     FROM_ENVIRONMENT,
+    MAX_WORKERS,
     AdminConfig,
     AuditConfig,
     CaptureConfig,
     ClientsConfig,
     Config,
+    InspectPoolConfig,
     ListenAddress,
     ListenTLS,
     ProxyURL,
@@ -204,6 +207,16 @@ def _count(tree: Tree) -> int:
     return tree.value
 
 
+def _workers(tree: Tree) -> int | str:
+    if tree.value == AUTO_WORKERS:
+        return AUTO_WORKERS
+    if isinstance(tree.value, bool) or not isinstance(tree.value, int):
+        raise ValueError(f"is {_kind(tree.value)}, not a whole number or {AUTO_WORKERS}")
+    if not 1 <= tree.value <= MAX_WORKERS:
+        raise ValueError(f"is not a number from 1 to {MAX_WORKERS}")
+    return tree.value
+
+
 def _count_or_none(tree: Tree) -> int | None:
     return None if tree.value is None else _count(tree)
 
@@ -378,5 +391,19 @@ _ROOT = {
         },
     ),
     "shutdown": _Section(ShutdownConfig, {"deadline": _seconds}),
-    "schema": _Section(SchemaConfig, {"timeout": _seconds}),
+    "schema": _Section(
+        SchemaConfig,
+        {"timeout": _seconds, "processes": _count, "queue": _count, "memory": _count},
+    ),
+    "inspect_pool": _Section(
+        InspectPoolConfig,
+        {
+            "processes": _count,
+            "queue": _count,
+            "memory": _count,
+            "timeout": _above_0,
+            "patience": _above_0,
+        },
+    ),
+    "workers": _workers,
 }
