@@ -15,6 +15,7 @@ from typing import Any
 
 from bench.nnrp_peers import Order
 from bench.process import Process, cores, python
+from bench.report import machine
 
 TARGETS = ("bare", "tap", "inspect")
 BASE = "bare"
@@ -109,5 +110,10 @@ def _row(*cells: str) -> str:
 
 
 def document(samples: Sequence[Sample], rounds: int) -> dict[str, Any]:
-    """The raw rounds."""
-    return {"v": 1, "rounds": rounds, "samples": [asdict(sample) for sample in samples]}
+    """The raw rounds, with the day and the machine."""
+    return {
+        "v": 1,
+        "machine": machine(),
+        "rounds": rounds,
+        "samples": [asdict(sample) for sample in samples],
+    }
