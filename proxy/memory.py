@@ -14,7 +14,8 @@ from teeline.validators.history import History
 from teeline.validators.inspector import Inspector
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange
-from teeline.validators.wsresponses import SocketResponses
+from teeline.validators.nnrp.upgraded import UpgradedSocket
+from teeline.validators.wsresponses import SocketResponses, is_inspected
 
 
 class Inspectors:
@@ -31,14 +32,16 @@ class Inspectors:
     def __call__(self, exchange: Exchange, limits: Limits) -> Inspector:
         return Inspector(exchange, limits, self._histories[exchange.upstream], aside=self._aside)
 
-    def responses(
+    def socket(
         self,
         connection: Exchange,
         new: Callable[[], Exchange],
         head: RequestHead,
         answer: ResponseHead,
         limits: Limits,
-    ) -> SocketResponses:
-        """The inspector of a WebSocket that carries responses."""
+    ) -> SocketResponses | UpgradedSocket:
+        """The inspector of a WebSocket: one that carries responses, by its path, or may carry NNRP."""
+        if not is_inspected(head.target):
+            return UpgradedSocket(connection, new, limits)
         history = self._histories[connection.upstream]
         return SocketResponses(connection, new, head, answer, limits, history)

@@ -37,7 +37,7 @@ from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange
 from teeline.validators.operation import operation_of, path_of
 from teeline.validators.policy import Policy
-from teeline.validators.wsresponses import extension_of, is_inspected
+from teeline.validators.wsresponses import extension_of
 
 log = logging.getLogger("teeline.tee")
 
@@ -47,6 +47,8 @@ UNINSPECTED = "none (validator-error)"
 UNREAD = "none ({})"
 """What it says where bytes passed that no inspector reads: of a protocol, or in an extension of it."""
 
+_TICK = 1.0
+"""Seconds between two looks at what waits for time to pass."""
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 _NO_TRACE = ("", "", True)
 _TRACEPARENT = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})\Z")
@@ -98,10 +100,16 @@ class ExchangeInspector(Inspection, Protocol):
 
 
 class SocketInspector(Inspection, Protocol):
-    """And of a WebSocket's; ``validators.wsresponses.SocketResponses`` is the one in use.
+    """And of a WebSocket's; SocketResponses and UpgradedSocket (validators) are those in use.
 
-    It opens and closes exchanges of its own; the connection's is closed by the tee.
+    It opens and closes exchanges of its own; the connection's is closed by the tee. ``ticks``: it has to
+    know now and then how late it is.
     """
+
+    @property
+    def ticks(self) -> bool: ...
+
+    def tick(self, at: float) -> Sequence[Output]: ...
 
     def client_bytes(self, data: bytes, at: float) -> Sequence[Output]: ...
 
@@ -174,7 +182,7 @@ class Observers:
         self, exchange: Exchange, now: Now, head: RequestHead, answer: ResponseHead
     ) -> SocketInspector | None:
         """The inspector of a WebSocket whose handshake is over; None where its frames aren't read."""
-        if self._listen is None or not is_inspected(head.target) or extension_of(answer):
+        if self._listen is None or extension_of(answer):
             return None
 
         def new() -> Exchange:
@@ -236,6 +244,7 @@ class Tee:
         self._recording = recording
         self._checks: set[asyncio.Task[None]] = set()
         self._asides: set[asyncio.Task[None]] = set()
+        self._ticker: asyncio.TimerHandle | None = None
         self._opened = False
         self._closed = False
         if inspector is None:
@@ -317,6 +326,16 @@ class Tee:
             self._socket = self._observers.listen(exchange, self.now, head, answer)
         if self._socket is None:
             exchange.inspection = UNREAD.format(extension_of(answer) or "websocket")
+        elif self._socket.ticks:
+            self._ticker = asyncio.get_running_loop().call_later(_TICK, self._tick)
+
+    def _tick(self) -> None:
+        """A second has passed: what waits for time to pass on this connection is looked at."""
+        self._ticker = None
+        if self._socket is not None and not self._closed:
+            self._feed(self._socket.tick, self.now())
+        if self._socket is not None and self._socket.ticks and not self._closed:
+            self._ticker = asyncio.get_running_loop().call_later(_TICK, self._tick)
 
     def tunnelled(self, sent: bytes, received: bytes) -> None:
         """Bytes that passed, from the client and to it."""
@@ -337,6 +356,9 @@ class Tee:
 
         What takes long is waited for beside the traffic: large documents, and schema checks.
         """
+        if self._ticker is not None:
+            self._ticker.cancel()
+            self._ticker = None
         if (inspection := self._inspection) is not None:
             self._feed(inspection.end, ended, self.now())
         if (inspection := self._inspection) is not None and inspection.pending:

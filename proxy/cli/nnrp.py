@@ -62,8 +62,6 @@ from teeline.validators.profiles import NONE
 from teeline.validators.rules import register
 
 _MAX_DOCUMENT = 1024 * 1024
-_TAP_BODY = 1024 * 1024
-"""What the tap inspects of a packet: longer ones would hold up other connections."""
 
 
 @click.group(name="nnrp")
@@ -310,7 +308,7 @@ async def _tap(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     fanout, checker, clock = Fanout(sinks), SchemaPool(), SystemClock()
-    limits = replace(DEFAULT_LIMITS, body=_TAP_BODY)
+    limits = replace(DEFAULT_LIMITS, body=DEFAULT_LIMITS.packet_in_place)
     observers = Observers(Inspectors(), policy, fanout, clock, checker=checker, limits=limits)
 
     def watch(client: str) -> Watch:

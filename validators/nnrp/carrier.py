@@ -31,11 +31,15 @@ class Carrier(Protocol):
     """One direction: ``push`` bytes, then take packets with ``next`` until there is none.
 
     ``skim`` lets ``run`` take the packets that come next, ``through`` is ``push`` and ``skim``, and says
-    whether nothing is left. ``unread`` says why nothing of the rest is inspected; empty where it is.
+    whether nothing is left to look at. ``closing``: the side has said that it sends nothing more.
+    ``unread`` says why nothing of the rest is inspected; empty where it is.
     """
 
     faults: list[Fault]
     unread: str
+
+    @property
+    def closing(self) -> bool: ...
 
     @property
     def incomplete(self) -> bool: ...
@@ -60,6 +64,8 @@ class Carrier(Protocol):
 
 class Plain:
     """Packets back to back: TCP and Unix sockets."""
+
+    closing = False
 
     def __init__(self, keep: int) -> None:
         self.faults: list[Fault] = []
@@ -103,6 +109,10 @@ class WebSocket(Plain):
         self.next = self._next
 
     @property
+    def closing(self) -> bool:  # type: ignore[override]  # a constant of plain streams
+        return self._frames.closing
+
+    @property
     def incomplete(self) -> bool:
         return not self.unread and (super().incomplete or self._frames.in_message)
 
@@ -116,7 +126,7 @@ class WebSocket(Plain):
     def _through(self, data: bytes, run: Run) -> bool:
         self._push(data)
         self._skim(run)
-        return self._piece is None and not (self.faults or self.unread)
+        return self._piece is None and not (self.faults or self.unread or self.closing)
 
     def _begin_piece(self) -> bool:
         self._piece = self._pieces.popleft() if self._pieces else None
@@ -162,6 +172,7 @@ class Encrypted:
         detail = "the first byte is that of a TLS handshake"
         self.faults = [Fault("nnrp.carrier-encrypted", detail, 1, 0)]
         self.unread = "encrypted"
+        self.closing = False
         self.incomplete = False
         self.lost: Lost | None = None
         self.offset = 0

@@ -60,10 +60,11 @@ class _Direction:
 class NnrpInspector:
     """Checks one connection. Peer bytes never raise; each call gives what came to light through it.
 
-    ``make`` gives a new exchange with its identity set. ``capabilities`` is what the adapter declares,
-    None for no document at hand. ``timed`` false: times were made up, and rules that need them are off.
-    Order of calls: ``feed`` as bytes were seen, ``finish`` once a side, ``close``; ``tick`` in between
-    lets go of what is over. Times are Unix seconds that never step back.
+    ``make`` gives a new exchange with its identity set. Faults of no operation go to ``connection`` where it
+    is given, which the caller opens and closes, else to an exchange that they open. ``capabilities`` is what
+    the adapter declares, None for no document at hand. ``timed`` false: times were made up, and rules that
+    need them are off. Order of calls: ``feed`` as bytes were seen, ``finish`` once a side, ``close``;
+    ``tick`` in between lets go of what is over. Times are Unix seconds that never step back.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class NnrpInspector:
         capabilities: Capabilities | None = None,
         *,
         timed: bool = True,
+        connection: Exchange | None = None,
     ) -> None:
         self._make = make
         self._limits = limits
@@ -80,7 +82,8 @@ class NnrpInspector:
         self._timed = timed
         self._out: list[Output] = []
         self._at = 0.0
-        self._own: Trail | None = None
+        self._given = connection
+        self._own = Trail.of(connection, limits) if connection is not None else None
         self._connection = Connection(limits, self._opened, self._trail, self._retired)
         self._fast = self._connection.fast
         self._directions = {side: _Direction() for side in Side}
@@ -122,6 +125,8 @@ class NnrpInspector:
             self._packet(side, packet, at)
         if carrier.faults or carrier.unread or carrier.lost:
             self._carrier_faults(side, direction, carrier)
+        if carrier.closing and not direction.over:
+            self._finish(side, End.ORDERLY)
         if self._own is not None:
             self._collect(self._own)
         return self._drained() if self._out else ()
@@ -246,9 +251,12 @@ class NnrpInspector:
     def finish(self, side: Side, at: float, end: End = End.ORDERLY) -> Sequence[Output]:
         """One side sends nothing more."""
         self._at = at
-        direction = self._directions[side]
-        if direction.over:
-            return ()
+        if not self._directions[side].over:
+            self._finish(side, end)
+        return self._drained()
+
+    def _finish(self, side: Side, end: End) -> None:
+        at, direction = self._at, self._directions[side]
         other = self._directions[Side.RESPONSE if side is Side.REQUEST else Side.REQUEST]
         if direction.incomplete:
             trail = self._trail()
@@ -266,7 +274,6 @@ class NnrpInspector:
         if end is End.ORDERLY:
             self._connection.ended(side, None, at)
             self._collect_all()
-        return self._drained()
 
     def close(self, at: float, ended: Ended = Ended.COMPLETE) -> Sequence[Output]:
         """The connection is over; every exchange is closed but those that wait for schema checks.
@@ -284,7 +291,9 @@ class NnrpInspector:
                 self._unfinished(op)
             self._retired(op)
         connection.operations.clear()
-        if self._own is not None:
+        if self._own is not None and self._given is not None:
+            self._collect(self._own)
+        elif self._own is not None:
             self._end(self._own, Ended.UPSTREAM_ABORTED if self._lost else ended)
         return self._drained()
 
