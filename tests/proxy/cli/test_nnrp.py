@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,9 @@ from teeline.proxy.cli.nnrp import command
 from teeline.validators.model import Side
 from teeline.validators.nnrp.examples import conversation, document
 from teeline.validators.rules import register
+from teeline.validators.wire.nnrp import Message, packed
+from tests.clients.peers import Loop
+from tests.proxy.nnrp.test_opening import ANSWERS, Server
 
 
 def run(*arguments: str | Path) -> Result:
@@ -86,3 +92,52 @@ def test_a_capability_document_is_shown(tmp_path: Path) -> None:
 def test_a_wrong_address_is_a_usage_error() -> None:
     result = run("tap", "--listen", "nowhere", "--upstream", "127.0.0.1:1", "--no-audit")
     assert (result.exit_code, "HOST:PORT" in result.stderr) == (2, True)
+
+
+def test_what_a_server_offers_is_shown_and_checked() -> None:
+    with offering(ANSWERS) as address:
+        shown = run("capabilities", "show", address)
+        assert shown.exit_code == 0
+        assert "session     profile 2, schema 0x1001 version 3, 2 of 2 operations" in shown.stdout
+        assert "no message for the capability document" in shown.stderr
+        told = json.loads(run("capabilities", "show", address, "--format", "json").stdout)
+        assert (told["v"], told["session"]["session"], told["refusal"]) == (1, 5, None)
+        checked = run("capabilities", "check", address)
+        assert (checked.exit_code, "1 pass" in checked.stdout) == (0, True)
+
+
+def test_a_fault_of_the_opening_is_named() -> None:
+    wrong = packed(Message.SESSION_OPEN_ACK, bytes(56), b"\x1b[31mno", 0, 0)
+    unknown = packed(0x7F, b"", b"", 0, 0)
+    with offering({**ANSWERS, Message.SESSION_OPEN: unknown + wrong}) as address:
+        result = run("capabilities", "check", address, "--show-info", "--fail-on", "warn")
+        assert result.exit_code == 1
+        assert "nnrp.message-type-unknown" in result.stdout
+        assert "nnrp.session-rejected" in result.stdout
+        shown = run("capabilities", "show", address).stdout
+        assert "refused, status 0, error 0" in shown and "\x1b" not in shown
+
+
+def test_a_server_that_is_not_there_is_no_finding() -> None:
+    result = run("capabilities", "check", "nnrp://127.0.0.1:9")
+    assert (result.exit_code, "no connection" in result.stderr) == (3, True)
+    assert run("capabilities", "show", "quic://127.0.0.1:9").exit_code == 2
+    assert run("capabilities", "show", "nnrps://h:9", "--ca", "/nonexistent").exit_code == 2
+
+
+@contextmanager
+def offering(answers: dict[int, bytes]) -> Iterator[str]:
+    """A server in a thread of its own; its address."""
+    loop, peer = Loop(), Server(answers)
+    server = loop.run(asyncio.start_server(peer.serve, "127.0.0.1", 0))
+    try:
+        yield f"nnrp://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        loop.run(_stopped(server, peer))
+        loop.close()
+
+
+async def _stopped(server: asyncio.Server, peer: Server) -> None:
+    await peer.gone.wait()
+    server.close()
+    await server.wait_closed()
