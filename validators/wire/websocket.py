@@ -54,7 +54,7 @@ class Frames:
 
     def feed(self, data: bytes) -> list[Piece]:
         """The pieces of messages that came with these bytes."""
-        if self.fault is not None:
+        if self.fault is not None or self.closing:
             return []
         self._buffer += data
         if self._in_head and not self._past_head():
@@ -62,6 +62,9 @@ class Frames:
         pieces: list[Piece] = []
         while self.fault is None and self._buffer:
             if not self._left and not self._header(pieces):
+                break
+            if self.closing:
+                self._buffer.clear()
                 break
             if self._left:
                 self._payload(pieces)

@@ -17,7 +17,9 @@ from teeline.proxy.nnrp.tap import NnrpTap, TapError
 from teeline.validators.model import Ended
 from teeline.validators.nnrp.inspector import NnrpInspector
 from tests.proxy.certs import Certificates
+from tests.proxy.nnrp.fuzz import forwarded
 from tests.proxy.nnrp.peers import Kept, Server, capture, tapping
+from tests.validators.nnrp.fuzz import Mutator
 
 LOOPBACK = Address("127.0.0.1", 0)
 
@@ -109,6 +111,17 @@ def test_tls_passes_through_and_the_reason_is_said() -> None:
             assert await talk(address, b"\x16\x03\x01\x00\x02ab") == server.says
         (seen,) = kept.closed_
         assert (seen.operation, seen.inspection) == ("connection", "none (encrypted)")
+
+    run(work())
+
+
+def test_broken_connections_of_every_kind_go_through_unchanged() -> None:
+    """Whatever the bytes are, they arrive; no observer fails, and what was opened is closed."""
+
+    async def work() -> None:
+        figures = await forwarded(list(Mutator(seed=5).variants(150)), seed=5)
+        assert figures.right, figures
+        assert figures.connections == 150 and figures.exchanges > 100 and figures.findings > 100
 
     run(work())
 

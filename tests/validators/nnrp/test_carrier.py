@@ -106,10 +106,12 @@ def test_what_can_not_be_read_any_further_is_said(data: bytes, reason: str) -> N
     assert (carrier.unread, carrier.incomplete) == (reason, False)
 
 
-def test_a_close_frame_ends_its_side() -> None:
+@pytest.mark.parametrize("cut", [whole, byte_by_byte])
+def test_a_close_frame_ends_its_side_whatever_follows(cut: Cut) -> None:
     carrier = WebSocket(KEEP)
-    read(carrier, HEAD + frame(PACKETS[0], opcode=2) + frame(b"\x03\xe8", opcode=8))
-    assert carrier.closing
+    messages = [frame(PACKETS[0], opcode=2), frame(b"\x03\xe8", opcode=8), b"\x82\x7eNNRP"]
+    assert len(read(carrier, HEAD + b"".join(messages), cut)) == 1
+    assert carrier.closing and not carrier.incomplete
 
 
 def test_framing_that_is_lost_in_a_message_stays_lost() -> None:
