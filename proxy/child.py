@@ -50,6 +50,9 @@ class Told(Protocol):
 
     def news(self, news: News) -> None: ...
 
+    def leaving(self, child: Child) -> None:
+        """It accepts no more."""
+
     def live(self, data: bytes) -> None: ...
 
 
@@ -196,6 +199,7 @@ class Child(asyncio.Protocol):
                 self._ready.set_result("")
         elif kind == LEAVING:
             self.accepting = False
+            self._told.leaving(self)
         elif kind == FAILED and not self._ready.done():
             self._ready.set_result(payload.decode("utf-8", "replace") or "no reason was given")
 

@@ -26,7 +26,7 @@ from teeline.proxy.reports.model import tool_version
 from teeline.proxy.server import Bound, Listener, ServeError, bind_all, close_all, listeners_of
 from teeline.proxy.serving import Facts, WorkerFacts, choices, servers
 from teeline.proxy.sightings import News
-from teeline.proxy.telemetry import instruments
+from teeline.proxy.telemetry import environment, instruments
 from teeline.proxy.telemetry.sink import TelemetrySink
 from teeline.proxy.telemetry.sums import Part, Sums
 
@@ -59,7 +59,7 @@ class Supervisor:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
-        self._environ = environ
+        self._environ = environment.one_instance(environ)
         self._console = console
         self._on_live = on_live
         self._clock = clock
@@ -77,7 +77,7 @@ class Supervisor:
         self._sums.observe(instruments.WORKERS, lambda: {(): self._accepting})
         self._sums.observe(instruments.WORKER_RESTARTS, lambda: {(): self._restarts})
         self._export = TelemetrySink.from_environment(
-            environ,
+            self._environ,
             version=tool_version(),
             servers=servers(config),
             choices=choices(config, self._count),
@@ -267,6 +267,13 @@ class Supervisor:
 
     def news(self, news: News) -> None:
         self._console.take(news)
+
+    def leaving(self, child: Child) -> None:
+        if not self._stopping.is_set():
+            log.warning(
+                "worker %d (pid %d) accepts no more; it ends when its open answers are through",
+                *(child.number, child.pid),
+            )
 
     def live(self, data: bytes) -> None:
         if self._on_live is None:
