@@ -168,6 +168,11 @@ class ProxyURL:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         return cls(parts.scheme, host, port, login)
 
+    def __str__(self) -> str:
+        """The proxy without its login."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
 
 FROM_ENVIRONMENT = "env"
 """In place of a proxy's URL: what HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY say."""

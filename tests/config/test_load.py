@@ -276,7 +276,7 @@ def test_the_audit_log_and_capture_are_set_by_name(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("capture: {when: sometimes}", "`when` is one of never, fail, warn, always"),
+        ("capture: {when: sometimes}", "`when`: is not one of never, fail, warn, always"),
         ("capture: {rules: [chatsteam]}", "did you mean `chatstream`?"),
         ("capture: {upstreams: [b]}", "`capture.upstreams` names b, which is no upstream"),
         ("audit: {keep_days: 0}", "is not a number above 0"),
