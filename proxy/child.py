@@ -81,7 +81,8 @@ class Child(asyncio.Protocol):
         self._ready: asyncio.Future[str] = loop.create_future()
         """Done when it accepts, or with a line that says why it won't."""
         self._unlinked: asyncio.Future[None] = loop.create_future()
-        self._broken = ""
+        self.broken = ""
+        """Why it was ended, where it told what is no sense."""
 
     @property
     def uptime(self) -> float:
@@ -159,14 +160,14 @@ class Child(asyncio.Protocol):
         await asyncio.wait((self._unlinked,), timeout=_REST_SECONDS)
         if self._transport is not None:
             self._transport.abort()
-        if self._broken:
-            return self._broken
+        if self.broken:
+            return self.broken
         return f"ended with status {code}" if code >= 0 else f"was ended by {_signal(-code)}"
 
     @property
     def left(self) -> bool:
         """Whether it ended in good order: what was open on it came to its end."""
-        return not self._broken and self._process is not None and self._process.returncode == 0
+        return not self.broken and self._process is not None and self._process.returncode == 0
 
     # -- the link ----------------------------------------------------------------------------------
 
@@ -177,9 +178,9 @@ class Child(asyncio.Protocol):
         try:
             for kind, payload in self._deframer.feed(data):
                 self._take(kind, payload)
-        except (LinkError, ValueError, TypeError, KeyError) as error:
+        except (LinkError, ValueError, TypeError, KeyError, AttributeError) as error:
             # A worker reads what strangers send: what it says now is not to be trusted.
-            self._broken = f"told what can't be understood ({type(error).__name__}) and was ended"
+            self.broken = f"told what can't be understood ({type(error).__name__}) and was ended"
             self.kill()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -204,7 +205,7 @@ class Child(asyncio.Protocol):
             self._ready.set_result(payload.decode("utf-8", "replace") or "no reason was given")
 
     def _state(self, told: dict[str, Any]) -> None:
-        self.facts = Facts(**told["facts"])
+        self.facts = Facts.read(told["facts"])
         self.live_dropped = int(told["live_dropped"])
         self._told.numbers(self, told["numbers"])
 
