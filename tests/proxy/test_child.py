@@ -119,6 +119,24 @@ def test_a_worker_that_fails_at_its_start_says_why_and_is_gone(tmp_path: Path) -
     run(test())
 
 
+def test_no_setting_of_a_worker_is_in_the_process_list() -> None:
+    async def test() -> None:
+        upstream = {"url": "http://h", "proxy": "http://me:s3cret@proxy.example:1"}
+        config = configured("http://h", None, upstreams=[upstream])
+        bound = await bind_all(config)
+        sockets = tuple(tuple(s.fileno() for s in sockets) for sockets in bound.values())
+        child = Child(1, Told())
+        await child.start(Job(config, 1, 1, sockets), bound, environment())
+        told = Path(f"/proc/{child.pid}/cmdline").read_bytes()
+        assert b"teeline.proxy.serveworker" in told
+        assert b"proxy.example" not in told
+        child.kill()
+        await child.ended()
+        close_all(bound)
+
+    run(test())
+
+
 @pytest.mark.parametrize(
     ("number", "words", "left"),
     [
