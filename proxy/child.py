@@ -91,17 +91,17 @@ class Child(asyncio.Protocol):
 
     async def start(self, job: Job, bound: Bound, environ: Mapping[str, str]) -> None:
         """Returns when it accepts connections. Raises StartError; the process is then gone."""
-        ours, theirs = socket.socketpair()
         try:
-            self._process = await self._spawned(theirs, bound, environ)
+            ours, theirs = socket.socketpair()
+            try:
+                self._process = await self._spawned(theirs, bound, environ)
+            except BaseException:
+                ours.close()
+                raise
+            finally:
+                theirs.close()
         except OSError as error:
-            ours.close()
             raise StartError(f"a worker can't be started: {error.strerror}") from None
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
         self.pid = self._process.pid
         ours.setblocking(False)
         await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 from teeline.proxy.audit.verify import verify
+from teeline.proxy.child import Child
 from teeline.proxy.server import ServeError
+from teeline.proxy.supervisor import LONGEST_WAIT, STEADY
 from teeline.proxy.telemetry import instruments
+from teeline.proxy.telemetry.sums import Part
 from tests.proxy.raw import answering, ask, client
 from tests.proxy.telemetry.collector import Collector, attributes, collecting
 from tests.proxy.workers import GET, Watched, begun, configured, held, run, supervised, whole
@@ -251,6 +254,48 @@ def test_a_worker_that_can_not_be_replaced_is_tried_again_until_it_can(
             assert (await ask(port, GET)).status == 200
         assert f"audit folder {folder} can't be written" in caplog.text
         assert "worker 1 serves again" in caplog.text
+
+    run(test())
+
+
+class Hasty(Watched):
+    """Its workers end as soon as they are there; what it waits is kept, and not waited."""
+
+    def __init__(self, lifetimes: list[float]) -> None:
+        self.now = 0.0
+        super().__init__(configured("http://127.0.0.1:1", None), clock=lambda: self.now)
+        self.lifetimes = lifetimes
+        self.waits: list[float] = []
+
+    async def _started(self, number: int) -> Child:
+        child = Ending(number, self, self._clock)
+        child.lifetime = self.lifetimes.pop(0)
+        self._children[number], self._parts[child] = child, Part()
+        return child
+
+    async def _told_to_stop(self, seconds: float) -> bool:
+        self.waits.append(seconds)
+        return not self.lifetimes
+
+
+class Ending(Child):
+    """A worker that ends after its time."""
+
+    lifetime = 0.0
+
+    async def ended(self) -> str:
+        assert isinstance(self._told, Hasty)
+        self._told.now += self.lifetime
+        return "ended"
+
+
+def test_workers_that_keep_ending_are_replaced_ever_later_and_a_steady_one_at_once() -> None:
+    async def test() -> None:
+        hasty = Hasty([0.0] * 9 + [STEADY] + [0.0] * 2)
+        await hasty._keep(1, await hasty._started(1))
+        assert hasty.waits == [0, 0.5, 1, 2, 4, 8, 16, LONGEST_WAIT, LONGEST_WAIT, 0, 0.5, 1]
+        assert hasty.meter.values(instruments.WORKER_RESTARTS) == {(): 12}
+        await hasty.close()
 
     run(test())
 
