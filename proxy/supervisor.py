@@ -226,7 +226,9 @@ class Supervisor:
                 wait = 0.0 if child.uptime >= STEADY else wait
                 self._restarts += 1
                 broke = "" if child.left else "; its open connections broke"
-                log.error("worker %d (pid %d) %s%s; it is replaced", number, child.pid, how, broke)
+                level = logging.WARNING if child.left else logging.ERROR
+                told = "worker %d (pid %d) %s%s; it is replaced"
+                log.log(level, told, number, child.pid, how, broke)
             if await self._told_to_stop(wait):
                 return
             wait = min(max(FIRST_WAIT, 2 * wait), LONGEST_WAIT)

@@ -20,7 +20,17 @@ from teeline.proxy.telemetry import instruments
 from teeline.proxy.telemetry.sums import Part
 from tests.proxy.raw import answering, ask, client
 from tests.proxy.telemetry.collector import Collector, attributes, collecting
-from tests.proxy.workers import GET, Watched, begun, configured, held, run, supervised, whole
+from tests.proxy.workers import (
+    GET,
+    Watched,
+    begun,
+    configured,
+    held,
+    logged,
+    run,
+    supervised,
+    whole,
+)
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"
@@ -239,13 +249,13 @@ def test_a_worker_that_can_not_be_replaced_is_tried_again_until_it_can(
         async with (
             answering(OK) as upstream,
             supervised(configured(upstream.url, folder)) as (supervisor, port),
+            logged("tried again") as said,
         ):
             shutil.rmtree(folder)
             folder.touch()
             first = supervisor.workers()[0]
             os.kill(first.pid, signal.SIGKILL)
-            while "tried again" not in caplog.text:
-                await asyncio.sleep(0.02)
+            await said.wait()
             assert supervisor.accepting
             folder.unlink()
             await supervisor.until(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -111,6 +112,25 @@ async def supervised(config: Config, **options: Any) -> AsyncIterator[tuple[Watc
         await supervisor.stop(0)
     finally:
         await supervisor.close()
+
+
+@asynccontextmanager
+async def logged(words: str) -> AsyncIterator[asyncio.Event]:
+    """An event that is set when teeline logs a line with these words."""
+    said = asyncio.Event()
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if words in record.getMessage():
+                said.set()
+
+    listener = Listener()
+    log = logging.getLogger("teeline")
+    log.addHandler(listener)
+    try:
+        yield said
+    finally:
+        log.removeHandler(listener)
 
 
 class Held:
