@@ -84,6 +84,8 @@ class Supervisor:
             meter=self._sums,
             metrics_alone=True,
         )
+        # That it is ignored has been said now; workers would each say it again.
+        self._environ.pop(environment.CAPTURE, None)
 
     # -- what a service tells ----------------------------------------------------------------------
 

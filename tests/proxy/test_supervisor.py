@@ -17,6 +17,7 @@ from teeline.proxy.child import Child
 from teeline.proxy.server import ServeError
 from teeline.proxy.supervisor import LONGEST_WAIT, STEADY
 from teeline.proxy.telemetry import instruments
+from teeline.proxy.telemetry.environment import CAPTURE
 from teeline.proxy.telemetry.sums import Part
 from tests.proxy.raw import answering, ask, client
 from tests.proxy.telemetry.collector import Collector, attributes, collecting
@@ -141,6 +142,19 @@ def test_a_collector_gets_one_sum_of_all_and_the_spans_of_each_worker(tmp_path: 
 
     with collecting() as collector:
         run(test(collector))
+
+
+def test_what_is_wrong_for_all_is_said_once(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def test() -> None:
+        environ = {CAPTURE: "SPAN_ONLY"}
+        async with supervised(configured("http://127.0.0.1:1", None), environ=environ):
+            pass
+
+    run(test())
+    assert caplog.text.count(f"{CAPTURE} is ignored") == 1
+    assert capfd.readouterr().err == ""
 
 
 # -- ends -----------------------------------------------------------------------------------------
