@@ -44,10 +44,10 @@ LIVE: Final = b"L"
 
 MAX_FRAME: Final = 32 * 1024 * 1024
 """Bytes of a frame; all series of all metrics, each as long as it may be, take less."""
-MAX_LIVE: Final = 1024 * 1024
+MAX_LIVE: Final = 64 * 1024
 """Bytes of one live event."""
 LIVE_ITEMS: Final = 2000
-LIVE_BYTES: Final = 4 * 1024 * 1024
+LIVE_BYTES: Final = 1024 * 1024
 """Live events, and bytes of them, that wait for the thread or the supervisor; more are dropped."""
 _KEPT = 16
 """Frames beyond them that must arrive; who has more keeps them until there is room."""

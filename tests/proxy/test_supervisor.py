@@ -182,6 +182,7 @@ def test_a_killed_worker_takes_its_own_streams_along_and_is_replaced(tmp_path: P
             assert exchanges(supervisor) == before
             assert supervisor.facts().open == spared.open
             assert supervisor.meter.values(instruments.WORKER_RESTARTS) == {(): 1}
+            assert supervisor.gone == ["1"]
             streams.go.set()
             ends = await asyncio.gather(*(whole(wire) for wire in wires))
             assert (ends.count(False), ends.count(True)) == (doomed.open, spared.open)
@@ -386,7 +387,7 @@ def test_a_page_that_fails_costs_no_worker(caplog: pytest.LogCaptureFixture) -> 
         supervisor._on_live = fail
         supervisor.live(b"two")
         supervisor.live(b"three")
-        assert caplog.messages == ["live events can't be taken: RuntimeError"]
+        assert caplog.messages == ["the live page takes nothing: RuntimeError"]
         await supervisor.close()
 
     run(test())

@@ -61,10 +61,12 @@ class Watched(Supervisor):
         self.shown = io.StringIO()
         self.told = asyncio.Event()
         self.lives: list[bytes] = []
+        self.gone: list[str] = []
         self.count = config.workers
         environ = {**environment(), **options.pop("environ", {})}
         console = Console(self.shown, color=False)
-        super().__init__(config, environ, console, on_live=self.lives.append, **options)
+        options = {"on_live": self.lives.append, "on_gone": self.gone.append, **options}
+        super().__init__(config, environ, console, **options)
 
     def numbers(self, child: Child, changed: Mapping[str, Any]) -> None:
         super().numbers(child, changed)
