@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import signal
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +21,7 @@ from teeline.validators.nnrp.examples import conversation, document
 from teeline.validators.rules import register
 from teeline.validators.wire.nnrp import Message, packed
 from tests.clients.peers import Loop
+from tests.proxy.certs import Certificates
 from tests.proxy.nnrp.test_opening import ANSWERS, Server
 
 
@@ -141,3 +146,70 @@ async def _stopped(server: asyncio.Server, peer: Server) -> None:
     await peer.gone.wait()
     server.close()
     await server.wait_closed()
+
+
+# -- the tap as a process ------------------------------------------------------------------------------
+
+ENTRY = "from teeline.proxy.cli import main; main()"
+
+
+def test_a_tap_that_ends_tls_inspects_and_records_what_passes(tmp_path: Path) -> None:
+    """The command with certificates: TLS on both sides, a finding, and a packet too long to be inspected."""
+    certificates = Certificates(tmp_path)
+    pem = certificates.issue("localhost")
+    faulty = conversation(register()["nnrp.text-delta-not-string"].bad).sent
+    long = conversation(
+        {"on": "nnrp-stream", "set": {"/3/json/delta": f'"{"x" * (1 << 20)}"'}}
+    ).sent
+    client = b"".join(s.data for s in faulty if s.side is Side.REQUEST)
+    says = [b"".join(s.data for s in sent if s.side is Side.RESPONSE) for sent in (faulty, long)]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(len(client))
+        writer.write(says.pop(0))
+        await writer.drain()
+        await reader.read(-1)
+        writer.close()
+
+    async def work() -> list[bytes]:
+        expected = list(says)
+        upstream = await asyncio.start_server(serve, "localhost", 0, ssl=certificates.server(pem))
+        port = upstream.sockets[0].getsockname()[1]
+        options = ["--listen", "localhost:0", "--upstream", f"tls://localhost:{port}"]
+        options += ["--tls-cert", str(pem), "--upstream-ca", str(certificates.ca)]
+        options += ["--audit-dir", str(tmp_path / "log")]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", ENTRY, "nnrp", "tap", *options), stdout=PIPE, stderr=PIPE
+        )
+        assert process.stderr is not None and process.stdout is not None
+        ready = (await process.stderr.readline()).decode()
+        ours = int(ready.partition(" -> ")[0].rpartition(":")[2])
+        heard = []
+        for answer in expected:
+            reader, writer = await asyncio.open_connection(
+                "localhost", ours, ssl=certificates.client()
+            )
+            writer.write(client)
+            heard.append(await reader.readexactly(len(answer)))
+            writer.close()
+            await writer.wait_closed()
+        process.send_signal(signal.SIGTERM)
+        told, _ = await process.communicate()
+        upstream.close()
+        assert process.returncode == 0
+        assert heard == expected
+        return told.splitlines()
+
+    told = b"\n".join(asyncio.run(asyncio.wait_for(work(), 30))).decode()
+    assert "nnrp.text-delta-not-string" in told and "nnrp.carrier-encrypted" not in told
+    records = [json.loads(line) for line in _audited(tmp_path / "log") if '"operation"' in line]
+    assert [record["inspection"] for record in records] == ["full", "partial (body-limit)"]
+
+
+def _audited(folder: Path) -> list[str]:
+    """The lines of an audit log, packed files among them."""
+    lines: list[str] = []
+    for file in sorted(folder.rglob("*.jsonl*")):
+        data = file.read_bytes()
+        lines += (gzip.decompress(data) if file.suffix == ".gz" else data).decode().splitlines()
+    return lines
