@@ -8,6 +8,7 @@ is done when something is found, and at the end: only then do the last reads bec
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from teeline.validators.model import TimelineEntry
 
@@ -40,17 +41,15 @@ class Timeline:
         else:
             self._recent.append((at, index, size))
 
-    def reads(self, at: float, index: int, sizes: list[int]) -> None:
-        """Reads at one time, each of one event; ``index`` is the number of the first one."""
-        if self._due:
-            for n, size in enumerate(sizes):
-                self.read(at, index + n, size)
-        elif len(sizes) == 1:
-            self._recent.append((at, index, sizes[0]))
-        else:  # but for the last ones they would be forgotten again
-            first = index + len(sizes) - _LAST
-            last = enumerate(sizes[-_LAST:], max(first, index))
-            self._recent.extend((at, number, size) for number, size in last)
+    def reads(self, index: int, reads: Sequence[tuple[float, int, int, int]]) -> None:
+        """Several reads, each of one event: time, size, and what is of no interest here.
+
+        ``index`` is the number of the first one's event.
+        """
+        # Where reads are no longer kept as they come, all but the last ones would be forgotten again.
+        skipped = 0 if self._due else max(0, len(reads) - _LAST)
+        for n in range(skipped, len(reads)):
+            self.read(reads[n][0], index + n, reads[n][1])
 
     def violation(self, at: float, index: int) -> None:
         """A breach showed with the read before: what came just before it, and what comes next."""

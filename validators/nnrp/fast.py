@@ -39,6 +39,9 @@ CREDIT: Final = 6
 EARNED: Final = 64
 """Templates that an operation may learn at first, and accepted packets that pay for one more."""
 
+MOST_PENDING: Final = 64
+"""Accepted packets of an operation that are noted together."""
+
 _META: Final = METADATA_LENGTHS[Message.PARTIAL_RESULT]
 _FIXED: Final = HEADER_BYTES + _META
 _PREFIX: Final = Struct("<4sBBBBII").pack(
@@ -52,7 +55,6 @@ View, route, trace, object and delta sequence are nobody's business: the full ch
 """
 _unpack: Final = _LAYOUT.unpack_from
 _KEY: Final = Struct("<II")
-_RESPONSE, _PACKET = Side.RESPONSE, Unit.PACKET
 _PLAIN: Final = rb"([ !#-\[\]-~\x80-\xff]{1,%d}+)" % MAX_TEXT
 """What stands for itself in a JSON string, where it is UTF-8."""
 
@@ -109,9 +111,12 @@ def _decoded(text: bytes) -> bytes | None:
 
 
 class _Stream:
-    """One operation: its templates, what its next packet must be, and what was accepted and not yet noted."""
+    """One operation: its templates, what its next packet must be, and what was accepted and not yet noted.
 
-    __slots__ = ("accepted", "deadline", "id", "learnt", "op", "sequence", "sizes", "templates")
+    ``pending`` are time, size, number and offset of these packets; their texts wait in the templates.
+    """
+
+    __slots__ = ("accepted", "deadline", "id", "learnt", "op", "pending", "sequence", "templates")
 
     def __init__(self, op: Operation) -> None:
         self.op = op
@@ -119,36 +124,42 @@ class _Stream:
         self.sequence = 0
         self.deadline = math.inf
         self.templates: list[_Template] = []
-        self.sizes: list[int] = []
+        self.pending: list[tuple[float, int, int, int]] = []
         self.learnt = 0
         self.accepted = 0
 
-    def note(self, at: float, index: int, byte: int) -> None:
-        """Notes the accepted packets as the full check does each; the last one has this number and offset."""
-        op, sizes = self.op, self.sizes
+    def settle(self) -> None:
+        """Notes the accepted packets as the full check does each."""
+        op, pending = self.op, self.pending
+        if not pending:
+            return
         exchange, report = op.exchange, op.report
         timing = exchange.timing
         for template in self.templates:
             if template.heard:
                 template.to.add_all(template.heard)
                 template.heard.clear()
-        count = len(sizes)
-        op.timeline.reads(at, exchange.events + 1, sizes)
-        exchange.events += count
-        exchange.response_bytes += sum(sizes)
-        if timing.last_byte is not None and at - timing.last_byte > timing.largest_gap:
-            timing.largest_gap = at - timing.last_byte
-        timing.last_byte = op.latest_partial = report.at = at
+        op.timeline.reads(exchange.events + 1, pending)
+        last = pending[0][0] if timing.last_byte is None else timing.last_byte
+        for at, size, _, _ in pending:
+            exchange.response_bytes += size
+            if at - last > timing.largest_gap:
+                timing.largest_gap = at - last
+            last = at
+        exchange.events += len(pending)
+        timing.last_byte = op.latest_partial = report.at = last
         op.sequence = self.sequence
-        report.side, report.unit, report.index, report.byte = _RESPONSE, _PACKET, index, byte
-        self.accepted += count
-        sizes.clear()
+        report.side, report.unit = Side.RESPONSE, Unit.PACKET
+        _, _, report.index, report.byte = pending[-1]
+        self.accepted += len(pending)
+        pending.clear()
 
 
 class FastText:
     """The streams of one connection's server. ``armed`` are those whose next text may be accepted.
 
-    ``at`` is the time of the read that ``run`` is called for.
+    ``at`` is the time of the read that ``run`` is called for. What was accepted is noted later, many packets
+    at once: ``settle`` before anybody looks at an operation.
     """
 
     __slots__ = ("_longest", "_streams", "armed", "at")
@@ -164,22 +175,16 @@ class FastText:
     def run(self, data: bytes, start: int, base: int, index: int) -> tuple[int, int]:
         """Takes packets as long as they are accepted; a ``wire.nnrp.Run``."""
         whole, at, armed, longest = len(data), self.at, self.armed, self._longest
-        current: _Stream | None = None
-        before = start
         while start + _FIXED < whole:
             prefix, size, key, named, sequence, told, flags = _unpack(data, start)
             stream = armed.get(key)
             if stream is None or prefix != _PREFIX or told != size or flags:
                 break
-            if stream is not current:
-                if current is not None:
-                    current.note(at, index, base + before)
-                    current = None
-                if at > stream.deadline:
-                    break
+            if named != stream.id or sequence <= stream.sequence or at > stream.deadline:
+                break
             body = start + _FIXED
             end = body + size
-            if end > whole or size > longest or named != stream.id or sequence <= stream.sequence:
+            if end > whole or size > longest:
                 break
             for template in stream.templates:
                 found = template.fits(data, body, end)
@@ -190,14 +195,19 @@ class FastText:
                     break
             else:
                 break
-            template.heard.append(text)
-            stream.sizes.append(end - start)
-            stream.sequence = sequence
-            current, before, start = stream, start, end
             index += 1
-        if current is not None:
-            current.note(at, index, base + before)
+            template.heard.append(text)
+            stream.pending.append((at, end - start, index, base + start))
+            stream.sequence = sequence
+            if len(stream.pending) == MOST_PENDING:
+                stream.settle()
+            start = end
         return start, index
+
+    def settle(self) -> None:
+        """Notes everything that was accepted."""
+        for stream in self.armed.values():
+            stream.settle()
 
     # -- arming ----------------------------------------------------------------------------------------
 
@@ -230,17 +240,20 @@ class FastText:
     def disarm(self, op: Operation) -> None:
         """Something else has come for an operation."""
         if self.armed:
-            self.armed.pop(_KEY.pack(op.session, op.frame), None)
+            stream = self.armed.pop(_KEY.pack(op.session, op.frame), None)
+            if stream is not None:
+                stream.settle()
 
     def disarm_all(self) -> None:
         """Something has come that may be about any operation."""
+        self.settle()
         self.armed.clear()
 
     def forget(self, op: Operation) -> None:
         """An operation is over."""
         key = _KEY.pack(op.session, op.frame)
         if key in self._streams and self._streams[key].op is op:
-            del self._streams[key]
+            self._streams.pop(key).settle()
             self.armed.pop(key, None)
 
 

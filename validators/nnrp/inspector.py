@@ -242,6 +242,7 @@ class NnrpInspector:
     def tick(self, at: float) -> Sequence[Output]:
         """Time has passed: exchanges that ended a grace window ago are closed, deadlines are looked at."""
         self._at = at
+        self._fast.settle()
         for op in self._connection.operations.values():
             note_time(op, at)
         self._connection.retire_ended(at - self._limits.grace)
@@ -282,6 +283,7 @@ class NnrpInspector:
         """
         if self._closed:
             return ()
+        self._fast.settle()
         self._closed, self._at, self._ended = True, at, ended
         connection = self._connection
         for op in list(connection.operations.values()):
@@ -318,6 +320,7 @@ class NnrpInspector:
         self, exchange: Exchange, ticket: int, result: SchemaResult, at: float
     ) -> Sequence[Output]:
         """The result of a ``SchemaCheck``; closes its exchange where nothing else is waited for."""
+        self._fast.settle()
         self._at = at
         trail = self._waiting.get(id(exchange)) or self._open_trail(exchange)
         if trail is None:
