@@ -349,6 +349,7 @@ _ROOT = {
             "compress": _flag,
             "anchor": _optional_path,
             "fingerprint_secret_file": _optional_path,
+            "index": _flag,
             "otlp": _flag,
         },
     ),

@@ -221,7 +221,8 @@ class AuditConfig:
     ``keep_bytes`` (all files together) and ``keep_days`` bound what is kept. A file is closed at
     ``file_bytes`` or after ``file_hours`` and, with ``compress``, packed. ``anchor`` is a file that
     gets the heads of the chains. ``fingerprint_secret_file``: None is a file in ``dir``.
-    ``otlp``: records go out as log records, too.
+    ``index``: the server keeps the index of the records fresh. ``otlp``: records go out as log
+    records, too.
     """
 
     enabled: bool = True
@@ -233,6 +234,7 @@ class AuditConfig:
     compress: bool = True
     anchor: Path | None = None
     fingerprint_secret_file: Path | None = None
+    index: bool = True
     otlp: bool = False
 
     @property

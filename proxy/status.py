@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from teeline.config.model import Config
+from teeline.proxy.audit.indexkeeper import IndexKeeper
 from teeline.proxy.audit.sink import AuditSink
 from teeline.proxy.server import Listener, ProxyServer
 from teeline.proxy.telemetry import instruments
@@ -39,6 +40,7 @@ class Running:
     telemetry: TelemetrySink | None = None
     audit: AuditSink | None = None
     version: str = ""
+    index: IndexKeeper | None = None
     clock: Callable[[], float] = time.time
     listeners: Sequence[Listener] = ()
     draining: bool = False
@@ -122,7 +124,8 @@ class Running:
         if self.audit is None:
             return {"enabled": False}
         found = {"chain": self.audit.chain, "records": self.audit.recorded}
-        return {"enabled": True, **found, "lost": self.audit.lost}
+        behind = None if self.index is None else self.index.behind
+        return {"enabled": True, **found, "lost": self.audit.lost, "index_behind": behind}
 
 
 def _broken_most(meter: Meter) -> list[dict[str, Any]]:

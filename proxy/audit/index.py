@@ -53,6 +53,14 @@ class Position(NamedTuple):
     settled: bool = False
 
 
+class Step(NamedTuple):
+    """A step of catching up: its records, and the bytes done and to do, all files together."""
+
+    records: int
+    done: int
+    total: int
+
+
 class Line(NamedTuple):
     offset: int
     number: int
@@ -69,18 +77,27 @@ class Index:
 
     def catch_up(self, progress: Progress = lambda done, of: None) -> int:
         """Indexes what is new; how many records that were. OSError, sqlite3.Error."""
+        added = 0
+        for step in self.steps():
+            added += step.records
+            progress(step.done, step.total)
+        return added
+
+    def steps(self, lines: int = _BATCH) -> Iterator[Step]:
+        """The same bit by bit: each step is a transaction of at most so many lines.
+
+        OSError, sqlite3.Error.
+        """
         files = listed(self.folder)
         self._forget(dict(files))
-        done, added = 0, 0
+        done = 0
         waiting = {name: self._waiting(name, path) for name, path in files}
         total = sum(waiting.values())
         for name, path in files:
             if waiting[name]:
-                for records, size in self._file(name, path):
-                    added += records
+                for records, size in self._file(name, path, lines):
                     done += size
-                    progress(done, max(total, done))
-        return added
+                    yield Step(records, done, max(total, done))
 
     def word(self, text: str) -> int:
         """The number of a word; within a transaction that may write."""
@@ -115,11 +132,11 @@ class Index:
             return 0 if position.settled else size
         return size - position.offset if size >= position.offset else size
 
-    def _file(self, name: LogName, path: Path) -> Iterator[tuple[int, int]]:
+    def _file(self, name: LogName, path: Path, most: int) -> Iterator[tuple[int, int]]:
         """Batches of a file: records and bytes, each in a transaction of its own."""
         try:
             with closing(_Reader(path)) as reader:
-                while (done := self._step(name, reader))[1]:
+                while (done := self._step(name, reader, most))[1]:
                     yield done
         except FileNotFoundError:
             return  # retention was faster
@@ -128,15 +145,15 @@ class Index:
         if is_packed(path):
             self.db.execute("UPDATE files SET settled = 1 WHERE chain = ? AND number = ?", name)
 
-    def _step(self, name: LogName, reader: _Reader) -> tuple[int, int]:
+    def _step(self, name: LogName, reader: _Reader, most: int) -> tuple[int, int]:
         try:
             with _transaction(self.db):
-                return self._batch(name, reader)
+                return self._batch(name, reader, most)
         except BaseException:
             self._words.clear()  # some may be of the transaction that is no more
             raise
 
-    def _batch(self, name: LogName, reader: _Reader) -> tuple[int, int]:
+    def _batch(self, name: LogName, reader: _Reader, most: int) -> tuple[int, int]:
         position = self._position(name)
         if position is not None and not reader.seek(position):
             self._drop(position.file)
@@ -144,7 +161,7 @@ class Index:
             position = None
         if position is None:
             position = self._begin(name)
-        lines = reader.lines(_BATCH)
+        lines = reader.lines(most)
         if not lines:
             return 0, 0
         records, skipped = self._add(position.file, lines)

@@ -7,6 +7,11 @@ One condition drives: it says which index is walked, in the order of time, so th
 of an answer come at once however many there are. Which one is found by counting a little; where it
 has several values (a rule of a family, 5xx), their walks are merged. The other conditions are looked
 at in each row.
+
+Every question takes a connection, and a connection belongs to one thread. Who asks in the process
+that keeps the index fresh (``indexkeeper.py``) opens ``schema.reader(folder)`` for a question or a
+few, in the thread that asks, and closes it again: that takes a fraction of a millisecond, sees what
+was committed last, waits for no writer, and never holds on to an index that was made anew since.
 """
 
 from __future__ import annotations

@@ -22,8 +22,12 @@ FILENAME: Final = "index.sqlite3"
 VERSION: Final = 1
 """Changes with the tables: an index of another version is made again."""
 
-_BUSY_SECONDS: Final = 30.0
+BUSY_SECONDS: Final = 30.0
+"""How long a connection waits for another one that writes."""
 _CACHE_KIB: Final = 64 * 1024
+_DAMAGED: Final = frozenset(
+    (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR_SHORT_READ)
+)
 
 _TABLES: Final = """
 CREATE TABLE files (
@@ -70,44 +74,104 @@ CREATE INDEX loss_file ON losses (file);
 """
 
 
-def connect(folder: Path, path: Path | None = None) -> sqlite3.Connection:
+def connect(
+    folder: Path, path: Path | None = None, *, busy: float = BUSY_SECONDS
+) -> sqlite3.Connection:
     """The index of the log in ``folder``, made where there is none; sqlite3.Error.
 
     Where the folder can't be written, the index is in memory and as short-lived as the command.
-    ``path`` puts it elsewhere.
+    ``path`` puts it elsewhere. ``busy`` seconds are waited for others that write.
     """
     path = path or folder / FILENAME
+    if touch(path) is None:
+        return _prepared(_opened(":memory:", busy))
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
-    except OSError:
-        return _prepared(sqlite3.connect(":memory:", isolation_level=None))
-    try:
-        return _prepared(_opened(path))
+        return _prepared(_opened(path, busy))
     except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):
+        if not is_damaged(error):
             raise
-        # Not a database, or one that a crash of the machine damaged: the files are the truth.
-        _delete(path)
-        return _prepared(_opened(path))
+        delete(path)
+        touch(path)
+        return _prepared(_opened(path, busy))
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
-    db.execute("PRAGMA journal_mode=WAL")
+def reader(folder: Path) -> sqlite3.Connection:
+    """A connection that only asks, for one thread and one question or a few.
+
+    It waits for nobody and writes nothing, so that it can be opened beside any number of others and
+    while the index is being filled. An index that is made anew is another file: whoever asks again
+    later opens again. sqlite3.OperationalError where there is no index (yet).
+    """
+    path = (folder / FILENAME).absolute()
+    db = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
+    try:
+        if version_of(db) != VERSION:
+            raise sqlite3.OperationalError("the index is being made")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def touch(path: Path) -> tuple[int, int] | None:
+    """Makes the index's file where there is none, for its owner alone; which file it is (device and
+    inode), None where it can't be written.
+    """
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(fd)
+        return found.st_dev, found.st_ino
+    finally:
+        os.close(fd)
+
+
+def is_damaged(error: sqlite3.Error) -> bool:
+    """Whether an error says that the index is no use, rather than busy or short of room.
+
+    Not a database, or one that a crash of the machine or somebody's hand damaged: it is to be
+    deleted and made anew, since the files are the truth.
+    """
+    return getattr(error, "sqlite_errorcode", 0) in _DAMAGED
+
+
+def delete(path: Path) -> None:
+    """Takes an index away, with what SQLite keeps beside it."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _opened(path: Path | str, busy: float) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=busy, isolation_level=None)
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        # Nothing is lost with it that the files don't hold.
+        db.execute("PRAGMA synchronous=OFF")
+        db.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+        db.execute("PRAGMA temp_store=MEMORY")
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
 def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
-    # Nothing is lost with it that the files don't hold.
-    db.execute("PRAGMA synchronous=OFF")
-    db.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
-    db.execute("PRAGMA temp_store=MEMORY")
+    try:
+        _make_ready(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _make_ready(db: sqlite3.Connection) -> None:
     if version_of(db) != VERSION:
         db.execute("BEGIN IMMEDIATE")
         if version_of(db) != VERSION:
             _make(db)
         db.execute("COMMIT")
-    return db
 
 
 def version_of(db: sqlite3.Connection) -> int:
@@ -122,8 +186,3 @@ def _make(db: sqlite3.Connection) -> None:
     for statement in (_TABLES + _INDEXES).split(";"):
         db.execute(statement)
     db.execute(f"PRAGMA user_version={VERSION}")
-
-
-def _delete(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -21,6 +21,7 @@ from teeline.config.model import Config, ListenAddress, UpstreamConfig
 from teeline.proxy.accept import raise_descriptor_limit
 from teeline.proxy.admin import AdminError, AdminServer
 from teeline.proxy.audit.configured import AuditError, Auditing, auditing, kept_bodies
+from teeline.proxy.audit.indexkeeper import IndexKeeper
 from teeline.proxy.cli import CANT_RUN, USAGE
 from teeline.proxy.console import ConsoleSink
 from teeline.proxy.inspectpool import InspectPool
@@ -40,6 +41,8 @@ log = logging.getLogger("teeline")
 Say = Callable[[str], None]
 
 _SWITCH_SECONDS = 0.0005
+_INDEX_SECONDS = 2.0
+"""What the index gets to end the step under way; what is missing is caught up with later."""
 QUIET_SECONDS = 60.0
 """Without a request in this time after the start, a line says how to send one."""
 
@@ -157,6 +160,7 @@ async def _serve(config: Config, parts: Parts, say: Say) -> None:
     checker = SchemaPool(timeout=config.schema.timeout)
     large = InspectPool(config.limits)
     audit = parts.audit
+    index = IndexKeeper(config.audit.dir) if audit and config.audit.index else None
     server = ProxyServer(
         config,
         parts.all,
@@ -172,6 +176,7 @@ async def _serve(config: Config, parts: Parts, say: Say) -> None:
         parts.telemetry,
         audit and audit.sink,
         version=tool_version(),
+        index=index,
     )
     admin = AdminServer(config.admin, parts.metrics.meter, running.unready, running.status)
     signals: asyncio.Queue[None] = asyncio.Queue()
@@ -183,6 +188,8 @@ async def _serve(config: Config, parts: Parts, say: Say) -> None:
         running.listeners = await server.start()
         for line in banner(running.listeners, parts.all, config, address):
             say(line)
+        if index is not None:
+            index.start()
         aside = [loop.create_task(work) for work in _aside(server, checker, config, say)]
         await signals.get()
         running.draining = True
@@ -193,6 +200,8 @@ async def _serve(config: Config, parts: Parts, say: Say) -> None:
             task.cancel()
         await asyncio.gather(*aside, return_exceptions=True)
         await asyncio.gather(checker.close(), large.close())
+        if index is not None and not await index.stop(_INDEX_SECONDS):
+            log.warning("audit: the index was still being written at the end")
         await admin.close()
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import orjson
 
 from teeline.config.load import Setting, load
+from teeline.proxy.audit.indexkeeper import IndexKeeper
+from teeline.proxy.audit.sink import AuditSink
 from teeline.proxy.server import Listener, ProxyServer, Route
 from teeline.proxy.status import Running
 from teeline.proxy.telemetry.metrics import MetricsSink
 from teeline.validators.events import Closed, Found, Opened
 from teeline.validators.model import Ended, Severity
+from tests.proxy.audit.logs import ORIGIN
 from tests.proxy.samples import exchange, violation
 
 LISTENER = Listener(
@@ -79,5 +83,18 @@ def test_the_status_adds_up() -> None:
         assert status["telemetry"] == {"otlp": False, "dropped": {"metrics": 0}}
         assert status["audit"] == {"enabled": False}
         assert status["listeners"][0]["base_url"] == "http://h:1/v1"
+
+    asyncio.run(test())
+
+
+def test_the_status_says_what_the_audit_log_holds_and_how_far_its_index_is(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running() as proxy:
+            proxy.audit = AuditSink(tmp_path, origin=ORIGIN)
+            expected = {"enabled": True, "chain": proxy.audit.chain, "records": 0, "lost": 0}
+            assert proxy.status()["audit"] == {**expected, "index_behind": None}
+            proxy.index = IndexKeeper(tmp_path)
+            proxy.index.behind = 700
+            assert proxy.status()["audit"] == {**expected, "index_behind": 700}
 
     asyncio.run(test())

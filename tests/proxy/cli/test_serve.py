@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -19,6 +20,9 @@ from click.testing import CliRunner, Result
 
 from teeline.config.load import Setting, load
 from teeline.config.model import UpstreamConfig, UpstreamURL
+from teeline.proxy.audit import schema
+from teeline.proxy.audit.index import VERDICTS
+from teeline.proxy.audit.query import Filters, search
 from teeline.proxy.cli import main
 from teeline.proxy.cli.serve import (
     banner,
@@ -403,6 +407,36 @@ def test_the_variables_and_the_configuration_say_what_a_collector_gets(
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("TEELINE__AUDIT__OTLP", "true")
         run(test(collector))
+
+
+def test_the_index_holds_a_record_soon_without_a_command(tmp_path: Path) -> None:
+    folder = tmp_path / "audit"
+
+    async def test() -> None:
+        html = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"
+        async with (
+            answering(html) as upstream,
+            serve(upstream.url, "--audit-dir", str(folder)) as teeline,
+            client(teeline.port) as wire,
+        ):
+            await wire.send(GET)
+            await wire.read_message()
+            while not indexed():
+                await asyncio.sleep(0.02)
+            teeline.process.send_signal(signal.SIGTERM)
+            code, _, err = await teeline.rest()
+        assert (code, err.count("WARNING")) == (0, 0)
+        assert indexed() == ["fail"]
+
+    def indexed() -> list[str]:
+        try:
+            with contextlib.closing(schema.reader(folder)) as db:
+                verdicts = {number: word for word, number in VERDICTS.items()}
+                return [verdicts[entry.verdict] for entry in search(db, Filters())]
+        except sqlite3.OperationalError:
+            return []  # it isn't there yet
+
+    run(test())
 
 
 def test_without_an_admin_port_it_serves_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
