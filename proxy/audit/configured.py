@@ -14,7 +14,7 @@ from teeline.proxy.audit.bodies import Keep as KeepBodies
 from teeline.proxy.audit.files import prepare
 from teeline.proxy.audit.record import Origin, ruleset_id
 from teeline.proxy.audit.sink import AuditSink, unwritable
-from teeline.proxy.audit.writer import Rotation
+from teeline.proxy.audit.writer import Rotation, Share
 from teeline.proxy.capture import Capture
 from teeline.proxy.fingerprint import Fingerprint, SecretError, load_or_make
 from teeline.proxy.reports.model import tool_version
@@ -36,8 +36,13 @@ class Auditing(NamedTuple):
     fingerprint: Fingerprint
 
 
-def auditing(config: Config, tell: Tell | None = None) -> Auditing | None:
-    """None where no log is written. ``tell`` takes the heads of the chain. Raises AuditError."""
+def auditing(
+    config: Config, tell: Tell | None = None, share: Share | None = None
+) -> Auditing | None:
+    """None where no log is written. ``tell`` takes the heads of the chain, ``share`` its lines.
+
+    Raises AuditError.
+    """
     audit, bodies = config.audit, config.capture
     if not audit.enabled:
         return None
@@ -60,6 +65,7 @@ def auditing(config: Config, tell: Tell | None = None) -> Auditing | None:
         compress=audit.compress,
         capture=capture,
         keep_bodies=KeepBodies(bodies.keep_bytes, bodies.keep_days * _DAY) if capture else None,
+        share=share,
     )
     return Auditing(sink, capture, fingerprint)
 

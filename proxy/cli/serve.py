@@ -145,11 +145,18 @@ def _parts(config: Config, environ: Mapping[str, str]) -> Parts:
         environ,
         version=tool_version(),
         servers=servers,
-        choices=Choices(told.span_events, told.info_records, config.audit.otlp),
+        choices=Choices(
+            told.span_events,
+            told.info_records,
+            audit_records=config.audit.otlp,
+            chained=config.audit.enabled,
+        ),
         meter=metrics.meter,
     )
-    tell = None if telemetry is None else telemetry.witnessed
-    audit = auditing(config, tell)
+    if telemetry is None:
+        audit = auditing(config)
+    else:
+        audit = auditing(config, telemetry.witnessed, telemetry.written)
     return Parts(ConsoleSink(sys.stdout), metrics, audit, telemetry)
 
 

@@ -26,7 +26,9 @@ from opentelemetry.sdk._logs.export import (
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+from teeline.proxy.audit.chain import parse
 from teeline.proxy.audit.record import exchange_record
+from teeline.proxy.audit.writer import Written
 from teeline.proxy.telemetry import names
 from teeline.proxy.telemetry.attributes import Attributes, Describer, nanoseconds
 from teeline.proxy.telemetry.pipeline import Outlet, Sampling, Tally, is_kept
@@ -77,12 +79,12 @@ class Told(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """An exchange whose audit record is told."""
+    """An exchange whose audit record is told though no log is written."""
 
     exchange: Exchange
 
 
-Item = Told | Note | Recorded
+Item = Told | Note | Recorded | Written
 
 
 class DeferredRecord(LogRecord):
@@ -138,6 +140,8 @@ class LogBuilder(LogRecordExporter):
             record = self._told(item)
         elif isinstance(item, Recorded):
             record = self._recorded(item.exchange)
+        elif isinstance(item, Written):
+            record = self._written(item)
         else:
             record = self._record(*item)
         return ReadableLogRecord(record, self._resource, self._scope)
@@ -159,7 +163,7 @@ class LogBuilder(LogRecordExporter):
         )
 
     def _recorded(self, exchange: Exchange) -> LogRecord:
-        """The audit record as it stands in the log, without what chains it."""
+        """What the audit log would say, had one been written."""
         timing = exchange.timing
         return self._record(
             names.AUDIT_EVENT,
@@ -167,8 +171,20 @@ class LogBuilder(LogRecordExporter):
             Severity.INFO,
             orjson.dumps(exchange_record(exchange)).decode(),
             self._describer.audit(exchange),
-            self._sampling.context(exchange, names.SCOPE, keep=is_kept(exchange)),
+            self._context(exchange),
         )
+
+    def _written(self, written: Written) -> LogRecord:
+        """A line of the audit log byte by byte, so that its hash can be checked wherever it lies."""
+        exchange = written.exchange
+        attributes = {} if exchange is None else self._describer.audit(exchange)
+        attributes.update(_place_in_chain(written))
+        context = None if exchange is None else self._context(exchange)
+        body = written.line.decode()
+        return self._record(names.AUDIT_EVENT, written.at, Severity.INFO, body, attributes, context)
+
+    def _context(self, exchange: Exchange) -> Context:
+        return self._sampling.context(exchange, names.SCOPE, keep=is_kept(exchange))
 
     def _record(
         self,
@@ -191,6 +207,20 @@ class LogBuilder(LogRecordExporter):
             attributes=attributes,
             event_name=event,
         )
+
+
+def _place_in_chain(written: Written) -> Attributes:
+    """What shows, wherever the records are stored, that one is missing or isn't what it was."""
+    record = parse(written.line)
+    found: Attributes = {
+        names.AUDIT_CHAIN: record.chain,
+        names.AUDIT_SEQ: record.seq,
+        names.AUDIT_PREV: record.prev,
+        names.AUDIT_HASH: record.hash,
+    }
+    if record.kind:
+        found[names.AUDIT_KIND] = record.kind
+    return found
 
 
 class LogPipeline:

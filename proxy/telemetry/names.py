@@ -87,6 +87,9 @@ AUDIT_HEAD_EVENT: Final = "teeline.audit.head"
 AUDIT_CHAIN: Final = "teeline.audit.chain"
 AUDIT_SEQ: Final = "teeline.audit.seq"
 AUDIT_HASH: Final = "teeline.audit.hash"
+AUDIT_PREV: Final = "teeline.audit.prev"
+AUDIT_KIND: Final = "teeline.audit.kind"
+"""Of records that are no exchange: open, lost, retention, close."""
 
 # --- metrics: GenAI -----------------------------------------------------------------------------
 TOKEN_USAGE: Final = "gen_ai.client.token.usage"

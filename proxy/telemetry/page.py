@@ -121,8 +121,8 @@ _EVENTS: Final[Mapping[str, str]] = {
     names.VIOLATION_EVENT: "a rule is broken for the first time in an exchange, told while it goes "
     "on: warn 13, fail 17, and with `telemetry.info_records` info 9. The body is the message",
     names.SUMMARY_EVENT: "the window of a damped rule has ended",
-    names.AUDIT_EVENT: "with `audit.otlp`: an exchange is closed. The body is its audit record as "
-    "JSON, without its place in the chain",
+    names.AUDIT_EVENT: "with `audit.otlp`: a line of the audit log was written. The body is the line, "
+    "byte by byte",
     names.AUDIT_HEAD_EVENT: "with `audit.otlp`, once a minute and at the end: the head of the audit "
     "log's chain, which shows later that nothing is missing before it",
 }
@@ -136,6 +136,12 @@ Damping: of a rule that an upstream breaks again and again, {damping.FIRST} reco
 then a summary with the rule, the upstream, `{names.SINCE}`, `{names.COUNT}` and
 `{names.LEFT_OUT}`.
 Spans, metrics and the audit log have all of them.
+
+An audit record has `{names.AUDIT_CHAIN}`, `{names.AUDIT_SEQ}`, `{names.AUDIT_PREV}` and
+`{names.AUDIT_HASH}`, a head all but `{names.AUDIT_PREV}`: what is missing or was changed shows in the
+collector's store as it does in the files ([ClickHouse](clickhouse.md)). The chain's own lines go
+out, too, under their `{names.AUDIT_KIND}` (`open`, `lost`, `retention`, `close`), so that `seq` has no
+gaps. Where no log is written (`audit.enabled: false`), records go out without these.
 """
 
 _METRICS: Final = f"""\

@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +28,7 @@ from opentelemetry.sdk.trace.sampling import DEFAULT_ON, Sampler
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from teeline.proxy.audit.chain import timestamp
+from teeline.proxy.audit.writer import Written
 from teeline.proxy.background import detached
 from teeline.proxy.telemetry import environment, names, queues
 from teeline.proxy.telemetry.attributes import Attributes, Describer, Server
@@ -69,11 +70,14 @@ class Choices:
 
     ``span_events``: violations stand on their exchange's span, too. ``info_records``: observations
     are log records, too. ``audit_records``: so are audit records and the heads of their chain.
+    ``chained``: an audit log is written, and gives its records to ``written``; without one, what
+    would have been recorded goes out.
     """
 
     span_events: bool = True
     info_records: bool = False
     audit_records: bool = False
+    chained: bool = False
 
 
 DEFAULT_CHOICES: Final = Choices()
@@ -118,7 +122,7 @@ class TelemetrySink:
         self._events = max_span_events if choices.span_events else 0
         self._damper = Damper()
         self._sweep: asyncio.TimerHandle | None = None
-        self._unsent_head = False
+        self._unsent = False  # the audit log, which has written something since the last drain
         self._in_time = True  # the last drain was; close waits for no collector that is late
         self._span_queueing = span_queueing
         self._log_queueing = log_queueing
@@ -227,8 +231,17 @@ class TelemetrySink:
     def closed(self, event: Closed) -> None:
         if self._spans is not None:
             self._spans.add(event.exchange)
-        if self._choices.audit_records and self._logs is not None:
+        choices = self._choices
+        if choices.audit_records and not choices.chained and self._logs is not None:
             self._logs.add(Recorded(event.exchange))
+
+    def written(self, lines: Sequence[Written]) -> None:
+        """Lines of the audit log as they stand in its chain; called in the thread that writes it."""
+        logs = self._logs
+        if logs is not None and self._choices.audit_records:
+            self._unsent = True
+            for line in lines:
+                logs.add(line)
 
     def witnessed(self, at: float, chain: str, seq: int, head: str) -> None:
         """A head of the audit log's chain, which shows later that nothing before it is missing.
@@ -244,7 +257,7 @@ class TelemetrySink:
             names.AUDIT_HASH: head,
         }
         text = f"audit head: chain {chain} seq {seq}"
-        self._unsent_head = True
+        self._unsent = True
         logs.add(Note(names.AUDIT_HEAD_EVENT, at, Severity.INFO, text, attributes))
 
     def summarize(self, now: float, *, last: bool = False) -> None:
@@ -262,7 +275,7 @@ class TelemetrySink:
 
         TimeoutError where the collector needs longer; what is left is counted at close."""
         self.summarize(time.time(), last=True)
-        self._unsent_head = False
+        self._unsent = False
         flushes: list[Awaitable[None]] = [
             detached(pipeline.flush, "teeline-telemetry-flush", deadline)
             for pipeline in (self._spans, self._logs)
@@ -298,7 +311,7 @@ class TelemetrySink:
         with contextlib.suppress(TimeoutError):
             if self._metrics is not None:
                 await self._metrics.flush(_LAST)
-            if self._unsent_head and self._logs is not None:
+            if self._unsent and self._logs is not None:
                 await detached(self._logs.flush, "teeline-telemetry-flush", _LAST)
 
 
