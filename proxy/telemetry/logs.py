@@ -1,8 +1,8 @@
 """Log records: violations as they are found, summaries of damped ones, audit records and heads.
 
 The only module that imports ``opentelemetry._logs``, ``opentelemetry.sdk._logs`` and the OTLP
-exporter for them: they are private in name and still change. What doesn't belong here: attributes
-(attributes.py), spans (spans.py).
+exporter for them (over gRPC: grpcexport.py): they are private in name and still change. What
+doesn't belong here: attributes (attributes.py), spans (spans.py).
 
 As with spans, the event loop only queues; the record is built in the SDK's export thread.
 """

@@ -80,8 +80,11 @@ Where it goes is said by OpenTelemetry's own variables; without an endpoint it g
 """
 
 _VARIABLES: Final[Mapping[str, str]] = {
-    "OTEL_EXPORTER_OTLP_ENDPOINT": "the collector, by OTLP over HTTP, for all signals; "
+    "OTEL_EXPORTER_OTLP_ENDPOINT": "the collector, for all signals; "
     "`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` and so on for one",
+    "OTEL_EXPORTER_OTLP_PROTOCOL": "`http/protobuf` (the default; the collector's port 4318) or "
+    "`grpc` (port 4317, no path), which needs `pip install 'teeline[grpc]'`; "
+    "`OTEL_EXPORTER_OTLP_TRACES_PROTOCOL` and so on for one signal",
     "OTEL_EXPORTER_OTLP_HEADERS, _TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_KEY, "
     "_CLIENT_CERTIFICATE": "how to talk to it; for one signal in the same way",
     "OTEL_TRACES_EXPORTER, OTEL_LOGS_EXPORTER, OTEL_METRICS_EXPORTER": "`otlp` or `none`; "

@@ -10,6 +10,7 @@ holds.
 
 from __future__ import annotations
 
+import enum
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -46,6 +47,7 @@ _SDK_LOGGERS = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.proto.http._log_exporter",
     "opentelemetry.exporter.otlp.proto.http.metric_exporter",
+    "opentelemetry.exporter.otlp.proto.grpc.exporter",
 )
 
 
@@ -54,7 +56,7 @@ class ExportReason(logging.Filter):
 
     The SDK's exporters return success or failure only; the reason stands in what they log, per
     batch and retry, with the exception's text in it, which may quote an endpoint's query and so a
-    key. What is kept is the status code or the exception's type.
+    key. What is kept is the status code (of HTTP or gRPC) or the exception's type.
     """
 
     def __init__(self) -> None:
@@ -73,6 +75,8 @@ class ExportReason(logging.Filter):
         for value in record.args if isinstance(record.args, tuple) else ():
             if isinstance(value, int) and not isinstance(value, bool):
                 self.text = f"HTTP {value}"
+            elif isinstance(value, enum.Enum):
+                self.text = f"gRPC {value.name}"
             elif isinstance(value, Exception):
                 self.text = type(value).__name__
         return False

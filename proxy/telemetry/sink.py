@@ -20,7 +20,6 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.sdk.metrics.export import MetricExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import SpanExporter
@@ -30,7 +29,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from teeline.proxy.audit.chain import timestamp
 from teeline.proxy.audit.writer import Written
 from teeline.proxy.background import detached
-from teeline.proxy.telemetry import environment, names, queues
+from teeline.proxy.telemetry import environment, exporters, names, queues
 from teeline.proxy.telemetry.attributes import Attributes, Describer, Server
 from teeline.proxy.telemetry.damping import Damper, Summary
 from teeline.proxy.telemetry.logs import (
@@ -40,14 +39,12 @@ from teeline.proxy.telemetry.logs import (
     Note,
     Recorded,
     Told,
-    otlp_log_exporter,
 )
 from teeline.proxy.telemetry.metricexport import INTERVAL, MetricExport
 from teeline.proxy.telemetry.metrics import Meter
 from teeline.proxy.telemetry.pipeline import ExportReason, Sampling, Tally
 from teeline.proxy.telemetry.queues import Queueing
 from teeline.proxy.telemetry.spans import Builder, SpanPipeline
-from teeline.proxy.telemetry.wire import DirectSpanExporter
 from teeline.proxy.text import SHOWN
 from teeline.validators.events import Closed, Found, Opened
 from teeline.validators.model import Severity
@@ -159,9 +156,9 @@ class TelemetrySink:
             return None
         traces, logs, metrics = settings.traces, settings.logs, settings.metrics
         return cls(
-            None if traces is None else DirectSpanExporter(**traces.options),
-            None if logs is None else otlp_log_exporter(**logs.options),
-            None if metrics is None else OTLPMetricExporter(**metrics.options),
+            exporters.span_exporter(traces),
+            exporters.log_exporter(logs),
+            exporters.metric_exporter(metrics),
             resource=settings.resource,
             choices=choices,
             meter=meter,
