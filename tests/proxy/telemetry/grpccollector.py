@@ -46,13 +46,13 @@ class GrpcCollector(Collector):
 def _serve(collector: GrpcCollector, server: Any) -> None:
     tracing = traces_grpc.TraceServiceServicer()
     tracing.Export = collector.answer(collector.traces, traces.ExportTraceServiceResponse)  # type: ignore[method-assign]
-    traces_grpc.add_TraceServiceServicer_to_server(tracing, server)
+    traces_grpc.add_TraceServiceServicer_to_server(tracing, server)  # type: ignore[no-untyped-call]
     logging = logs_grpc.LogsServiceServicer()
     logging.Export = collector.answer(collector.logs, logs.ExportLogsServiceResponse)  # type: ignore[method-assign]
-    logs_grpc.add_LogsServiceServicer_to_server(logging, server)
+    logs_grpc.add_LogsServiceServicer_to_server(logging, server)  # type: ignore[no-untyped-call]
     measuring = metrics_grpc.MetricsServiceServicer()
     measuring.Export = collector.answer(collector.metrics, metrics.ExportMetricsServiceResponse)  # type: ignore[method-assign]
-    metrics_grpc.add_MetricsServiceServicer_to_server(measuring, server)
+    metrics_grpc.add_MetricsServiceServicer_to_server(measuring, server)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
