@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import urllib.parse
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -117,8 +118,11 @@ def read(environ: Mapping[str, str], version: str = "") -> Settings | None:
 
 
 def resource(environ: Mapping[str, str], version: str = "") -> Resource:
-    """Who sends: OTEL_RESOURCE_ATTRIBUTES, under OTEL_SERVICE_NAME or ``teeline``."""
-    attributes: dict[str, str] = {"service.name": "teeline"}
+    """Who sends: OTEL_RESOURCE_ATTRIBUTES, under OTEL_SERVICE_NAME or ``teeline``.
+
+    Each process has an id of its own, unless one is given: replicas' counters are different series.
+    """
+    attributes = {"service.name": "teeline", "service.instance.id": str(uuid.uuid4())}
     if version:
         attributes["service.version"] = version
     for pair in environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","):

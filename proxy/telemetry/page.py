@@ -89,7 +89,8 @@ _VARIABLES: Final[Mapping[str, str]] = {
     "_CLIENT_CERTIFICATE": "how to talk to it; for one signal in the same way",
     "OTEL_TRACES_EXPORTER, OTEL_LOGS_EXPORTER, OTEL_METRICS_EXPORTER": "`otlp` or `none`; "
     "metrics also `prometheus`, which the admin port serves anyway",
-    "OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES": "who sends; `teeline` by default",
+    "OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES": "who sends; `teeline` by default, with a "
+    "`service.instance.id` made anew for each process",
     "OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG": "which clean exchanges have spans; those that "
     "broke a rule (warn, fail) always have. `parentbased_traceidratio` and `0.1` spare nine tenths "
     "of what spans cost",
@@ -107,7 +108,8 @@ A collector that is down, slow or refusing costs records, never traffic: queues 
 can't hold is counted in `{names.EXPORT_DROPPED}` and said once a minute. Metrics lose nothing: what one
 export could not deliver, the next one holds.
 
-[examples/collector.yaml](examples/collector.yaml) is a configuration for the OpenTelemetry Collector,
+[examples/collector.yaml](examples/collector.yaml) is a configuration for the OpenTelemetry Collector;
+[clickhouse.md](clickhouse.md) has one for ClickHouse and the questions of a review in SQL;
 [examples/prometheus-rules.yaml](examples/prometheus-rules.yaml) has alerts,
 [examples/grafana-dashboard.json](examples/grafana-dashboard.json) a dashboard.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teeline.proxy.sinks import SinkError
-from teeline.proxy.telemetry.environment import CAPTURE, GRPC, HTTP, read
+from teeline.proxy.telemetry.environment import CAPTURE, GRPC, HTTP, read, resource
 from teeline.proxy.telemetry.queues import Queueing
 from teeline.proxy.telemetry.sink import TelemetrySink
 
@@ -116,6 +116,13 @@ def test_the_service_name_is_teeline_unless_said_otherwise() -> None:
         settings = read(BASE | environ)
         assert settings is not None
         assert settings.resource.attributes["service.name"] == name
+
+
+def test_each_process_is_an_instance_of_its_own_unless_it_is_named() -> None:
+    found = [resource({}).attributes["service.instance.id"] for _ in range(2)]
+    assert len(set(found)) == 2
+    named = resource({"OTEL_RESOURCE_ATTRIBUTES": "service.instance.id=a"})
+    assert named.attributes["service.instance.id"] == "a"
 
 
 @pytest.mark.parametrize(

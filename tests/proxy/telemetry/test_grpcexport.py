@@ -76,7 +76,8 @@ def test_spans_and_log_records_are_those_that_go_over_http(collector: GrpcCollec
     ]
     with collecting_http() as other:
         for each in (other, collector):
-            export(each.environ, *made)
+            named = {"OTEL_RESOURCE_ATTRIBUTES": "service.instance.id=one"}
+            export(each.environ | named, *made)
         assert len(collector.spans) == len(collector.records) == 2
         assert collector.traces == other.traces
         assert collector.logs == other.logs
