@@ -23,6 +23,7 @@ from teeline.proxy.audit.chain import MAX_LINE, seconds
 from teeline.proxy.audit.files import LogName, is_packed, listed, open_log
 from teeline.proxy.audit.packing import DamagedError
 from teeline.proxy.audit.record import LOST
+from teeline.proxy.audit.sums import TABLES, Exchange, Sums, Violation
 from teeline.proxy.text import int64
 
 SEVERITIES: Final = {"info": 1, "warn": 2, "fail": 3}
@@ -33,8 +34,8 @@ _WORDS: Final = 100_000
 _HEAD: Final = 67
 """Bytes at a line's end that hold its hash."""
 
-_EXCHANGE = f"INSERT INTO exchanges VALUES ({', '.join('?' * 23)})"
-_VIOLATION = "INSERT INTO violations VALUES (?, ?, ?, ?, ?, ?, ?)"
+_EXCHANGE = f"INSERT INTO exchanges VALUES ({', '.join('?' * len(Exchange._fields))})"
+_VIOLATION = f"INSERT INTO violations VALUES ({', '.join('?' * len(Violation._fields))})"
 
 Progress = Callable[[int, int], None]
 """Told of bytes done and bytes to do."""
@@ -184,8 +185,9 @@ class Index:
     def _add(self, file: int, lines: list[Line]) -> tuple[int, int]:
         """Indexes lines; how many records of exchanges they were, and how many no lines of a log."""
         first = self.db.execute("SELECT coalesce(max(n), 0) + 1 FROM exchanges").fetchone()[0]
-        exchanges: list[tuple[Any, ...]] = []
-        violations: list[tuple[Any, ...]] = []
+        exchanges: list[Exchange] = []
+        violations: list[Violation] = []
+        sums = Sums(SEVERITIES["fail"])
         skipped = 0
         for line in lines:
             try:
@@ -194,8 +196,10 @@ class Index:
                 if "kind" not in fields:
                     number = first + len(exchanges)
                     row = self._exchange(number, file, line, at, fields)
-                    violations += self._violations(number, at, fields.get("violations"))
+                    broken = self._violations(number, at, fields.get("violations"))
+                    violations += broken
                     exchanges.append(row)
+                    sums.add(row, broken)
                 elif fields["kind"] == LOST:
                     self.db.execute(
                         "INSERT INTO losses VALUES (?, ?, ?)", (file, at, _count(fields["count"]))
@@ -205,34 +209,44 @@ class Index:
                 skipped += 1
         self.db.executemany(_EXCHANGE, exchanges)
         self.db.executemany(_VIOLATION, violations)
+        sums.write(self.db)
         return len(exchanges), skipped
 
     def _exchange(
         self, number: int, file: int, line: Line, at: int, fields: Mapping[str, Any]
-    ) -> tuple[Any, ...]:
+    ) -> Exchange:
         timing, capture = fields["timing"], fields.get("capture")
         start = timing["start"]
         request_id = fields["request_id"]
-        return (
-            *(number, file, line.offset, len(line.data), line.number, at),
+        return Exchange(
+            number,
+            file,
+            line.offset,
+            len(line.data),
+            line.number,
+            at,
             str(fields["id"]),
-            *(self.word(str(fields[name] or "")) for name in ("upstream", "model", "operation")),
+            self.word(str(fields["upstream"] or "")),
+            self.word(str(fields["model"] or "")),
+            self.word(str(fields["operation"] or "")),
             fields["stream"] is True,
             None if fields["status"] is None else _count(fields["status"]),
             None if request_id is None else str(request_id),
             self.word(str(fields["client"].get("key") or "")),
             VERDICTS[fields["verdict"]],
             VERDICTS[fields["client_verdict"]],
-            *(self.word(str(fields[name] or "")) for name in ("ended", "inspection")),
-            *(_since(start, timing[name]) for name in ("end", "first_byte")),
+            self.word(str(fields["ended"] or "")),
+            self.word(str(fields["inspection"] or "")),
+            _since(start, timing["end"]),
+            _since(start, timing["first_byte"]),
             _count(fields["events"]),
             _count(fields["bytes"]["response"]),
             isinstance(capture, dict) and capture.get("state") != "lost",
         )
 
-    def _violations(self, exchange: int, at: int, found: Any) -> list[tuple[Any, ...]]:
+    def _violations(self, exchange: int, at: int, found: Any) -> list[Violation]:
         return [
-            (
+            Violation(
                 exchange,
                 at,
                 self.word(str(each["rule"])),
@@ -255,7 +269,7 @@ class Index:
     def _drop(self, file: int) -> None:
         of_file = "(SELECT n FROM exchanges WHERE file = ?)"
         self.db.execute(f"DELETE FROM violations WHERE exchange IN {of_file}", (file,))
-        for table in ("exchanges", "losses"):
+        for table in ("exchanges", "losses", *TABLES):
             self.db.execute(f"DELETE FROM {table} WHERE file = ?", (file,))
         self.db.execute("DELETE FROM files WHERE id = ?", (file,))
 

@@ -19,7 +19,7 @@ from typing import Final
 from teeline.proxy.audit.files import FILE_MODE
 
 FILENAME: Final = "index.sqlite3"
-VERSION: Final = 1
+VERSION: Final = 2
 """Changes with the tables: an index of another version is made again."""
 
 BUSY_SECONDS: Final = 30.0
@@ -50,6 +50,21 @@ CREATE TABLE violations (
     severity INTEGER NOT NULL, count INTEGER NOT NULL, message INTEGER NOT NULL
 );
 CREATE TABLE losses (file INTEGER NOT NULL, at INTEGER NOT NULL, count INTEGER NOT NULL);
+CREATE TABLE totals (
+    file INTEGER NOT NULL, hour INTEGER NOT NULL, upstream INTEGER NOT NULL, model INTEGER NOT NULL,
+    operation INTEGER NOT NULL, stream INTEGER NOT NULL, verdict INTEGER NOT NULL,
+    exchanges INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+    PRIMARY KEY (file, hour, upstream, model, operation, stream, verdict)
+) WITHOUT ROWID;
+CREATE TABLE broken (
+    file INTEGER NOT NULL, hour INTEGER NOT NULL, upstream INTEGER NOT NULL, rule INTEGER NOT NULL,
+    severity INTEGER NOT NULL, exchanges INTEGER NOT NULL, times INTEGER NOT NULL,
+    PRIMARY KEY (file, hour, upstream, rule, severity)
+) WITHOUT ROWID;
+CREATE TABLE failures (
+    file INTEGER NOT NULL, hour INTEGER NOT NULL, upstream INTEGER NOT NULL, family INTEGER NOT NULL,
+    exchanges INTEGER NOT NULL, PRIMARY KEY (file, hour, upstream, family)
+) WITHOUT ROWID;
 """
 _INDEXES: Final = """
 CREATE INDEX exchange_file ON exchanges (file, offset);
