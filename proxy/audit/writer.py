@@ -38,7 +38,8 @@ log = logging.getLogger("teeline.audit")
 
 _SYNC = 1.0
 _RETENTION = 3600.0
-_SHARE = 8  # a file is at most this part of what may be kept
+SHARE = 8
+"""A file is at most this part of what may be kept."""
 
 
 class Rotation(NamedTuple):
@@ -68,7 +69,7 @@ class Written(NamedTuple):
     exchange: Exchange | None
 
 
-Share = Callable[[Sequence[Written]], None]
+OnWritten = Callable[[Sequence[Written]], None]
 """Takes lines in the order of their chain, in the thread that writes it."""
 
 
@@ -76,7 +77,7 @@ class ChainWriter:
     """Writes the chain of this process into ``folder``; ``clock`` gives Unix seconds.
 
     ``pack`` is given each file that is closed for good, its successor on the disk. ``bodies`` takes
-    what exchanges were asked to leave of their bodies; without it nothing is kept of them. ``share``
+    what exchanges were asked to leave of their bodies; without it nothing is kept of them. ``on_written``
     is given every line of the chain behind its writing.
     """
 
@@ -92,9 +93,9 @@ class ChainWriter:
         rotation: Rotation | None = None,
         pack: Callable[[Path], None] = lambda _: None,
         bodies: BodyStore | None = None,
-        share: Share | None = None,
+        on_written: OnWritten | None = None,
     ) -> None:
-        self._share = share
+        self._on_written = on_written
         self._folder = folder
         self._origin = origin
         self._keep = keep
@@ -102,7 +103,7 @@ class ChainWriter:
         self._open_file = open_file
         self._anchor = anchor
         rotation = rotation or Rotation()
-        self._file_bytes = min(rotation.max_bytes, max(1, keep.max_bytes // _SHARE))
+        self._file_bytes = min(rotation.max_bytes, max(1, keep.max_bytes // SHARE))
         self._file_age = rotation.max_age
         self._pack = pack
         self._bodies = bodies
@@ -280,7 +281,7 @@ class ChainWriter:
             raise
         self._size += len(data)
         self._dirty = True
-        if self._share is not None:
+        if self._on_written is not None:
             chain, seqs = self.chain.id, itertools.count(position.seq + 1)
             self._give_out(
                 [
@@ -292,10 +293,10 @@ class ChainWriter:
             )
 
     def _give_out(self, written: Sequence[Written]) -> None:
-        if self._share is None:
+        if self._on_written is None:
             return
         try:
-            self._share(written)
+            self._on_written(written)
         except Exception as error:  # noqa: BLE001  the chain is what counts, and it is written
             log.error("audit: records can't be told: %s", type(error).__name__)
 

@@ -29,7 +29,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from teeline.proxy.audit.chain import timestamp
 from teeline.proxy.audit.writer import Written
 from teeline.proxy.background import detached
-from teeline.proxy.telemetry import environment, exporters, names, queues
+from teeline.proxy.telemetry import damping, environment, exporters, names, queues
 from teeline.proxy.telemetry.attributes import Attributes, Describer, Server
 from teeline.proxy.telemetry.damping import Damper, Summary
 from teeline.proxy.telemetry.logs import (
@@ -41,7 +41,7 @@ from teeline.proxy.telemetry.logs import (
     Told,
 )
 from teeline.proxy.telemetry.metricexport import INTERVAL, MetricExport
-from teeline.proxy.telemetry.metrics import Meter
+from teeline.proxy.telemetry.metrics import Readings
 from teeline.proxy.telemetry.pipeline import ExportReason, Sampling, Tally
 from teeline.proxy.telemetry.queues import Queueing
 from teeline.proxy.telemetry.spans import Builder, SpanPipeline
@@ -69,12 +69,15 @@ class Choices:
     are log records, too. ``audit_records``: so are audit records and the heads of their chain.
     ``chained``: an audit log is written, and gives its records to ``written``; without one, what
     would have been recorded goes out.
+    ``share``: how many processes tell of the same traffic; what is told in full before damping sets
+    in is divided among them.
     """
 
     span_events: bool = True
     info_records: bool = False
     audit_records: bool = False
     chained: bool = False
+    share: int = 1
 
 
 DEFAULT_CHOICES: Final = Choices()
@@ -98,7 +101,7 @@ class TelemetrySink:
         *,
         resource: Resource,
         choices: Choices = DEFAULT_CHOICES,
-        meter: Meter | None = None,
+        meter: Readings | None = None,
         metric_interval: float = INTERVAL,
         temporality: str = "cumulative",
         sampler: Sampler = DEFAULT_ON,
@@ -117,7 +120,7 @@ class TelemetrySink:
         self._describer = Describer(servers, value_length)
         self._choices = choices
         self._events = max_span_events if choices.span_events else 0
-        self._damper = Damper()
+        self._damper = Damper(first=max(1, damping.FIRST // choices.share))
         self._sweep: asyncio.TimerHandle | None = None
         self._unsent = False  # the audit log, which has written something since the last drain
         self._in_time = True  # the last drain was; close waits for no collector that is late
@@ -148,13 +151,19 @@ class TelemetrySink:
         version: str = "",
         servers: Mapping[str, Server] | None = None,
         choices: Choices = DEFAULT_CHOICES,
-        meter: Meter | None = None,
+        meter: Readings | None = None,
+        metrics_alone: bool = False,
     ) -> TelemetrySink | None:
-        """The sink that the OTEL_* variables ask for, if they do; SinkError for bad values."""
+        """The sink that the OTEL_* variables ask for, if they do; SinkError for bad values.
+
+        Without a ``meter`` it sends no metrics; ``metrics_alone`` sends nothing else.
+        """
         settings = environment.read(environ, version)
         if settings is None:
             return None
         traces, logs, metrics = settings.traces, settings.logs, settings.metrics
+        if metrics_alone:
+            traces = logs = None
         return cls(
             exporters.span_exporter(traces),
             exporters.log_exporter(logs),

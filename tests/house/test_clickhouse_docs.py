@@ -92,7 +92,7 @@ async def send(collector: Collector, folder: Path) -> tuple[str, Sequence[Exchan
         clock=Clock(BASE + 2 * HOUR),
         open_file=DiskFile,
         anchor=Anchor(None, sink.witnessed),
-        share=sink.written,
+        on_written=sink.written,
     )
     writer.start()
     for each in (*good, *bad):

@@ -89,7 +89,7 @@ async def export(collector: Collector, answer: bytes, asked: bytes, tmp_path: Pa
         tmp_path / "audit",
         origin=Origin("1", "r"),
         tell=telemetry.witnessed,
-        share=telemetry.written,
+        on_written=telemetry.written,
     )
     async with (
         answering(answer) as upstream,

@@ -386,7 +386,7 @@ def test_two_writers_of_one_folder_keep_out_of_each_others_way(tmp_path: Path) -
 def test_every_line_is_given_out_once_as_it_stands_and_only_when_it_stands(tmp_path: Path) -> None:
     """What a full disk undid, and what was tried again, included."""
     clock, disk, given = Clock(), Disk(), list[Written]()
-    made = writer(tmp_path, clock, disk, keep=Keep(40_000, 1e9), share=given.extend)
+    made = writer(tmp_path, clock, disk, keep=Keep(40_000, 1e9), on_written=given.extend)
     made.start()
     closed = [exchange() for _ in range(12)]
     made.append(closed[:4])
@@ -413,7 +413,7 @@ def test_a_listener_that_fails_costs_the_chain_nothing(
     def fail(_: Sequence[Written]) -> None:
         raise RuntimeError("sk-planted")
 
-    made = write_log(tmp_path, 3, share=fail)
+    made = write_log(tmp_path, 3, on_written=fail)
     assert made.recorded == 3
     assert found(tmp_path) == []
     assert "sk-planted" not in caplog.text

@@ -87,7 +87,7 @@ def test_lines_of_the_audit_log_arrive_in_the_order_of_their_chain(
     collector: GrpcCollector, tmp_path: Path
 ) -> None:
     async def use(sink: TelemetrySink) -> None:
-        log = AuditSink(tmp_path, origin=ORIGIN, clock=Clock(), share=sink.written)
+        log = AuditSink(tmp_path, origin=ORIGIN, clock=Clock(), on_written=sink.written)
         await log.start()
         log.closed(Closed(exchange()))
         await log.drain(LONG)

@@ -386,7 +386,7 @@ def test_lines_of_the_audit_log_go_out_with_their_place_in_the_chain(
 
     async def use(sink: TelemetrySink) -> None:
         log = AuditSink(
-            tmp_path, origin=ORIGIN, clock=Clock(), tell=sink.witnessed, share=sink.written
+            tmp_path, origin=ORIGIN, clock=Clock(), tell=sink.witnessed, on_written=sink.written
         )
         await log.start()
         for told in (sink, log):
