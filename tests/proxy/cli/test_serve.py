@@ -399,14 +399,15 @@ def test_the_variables_and_the_configuration_say_what_a_collector_gets(
         run(test(collector))
 
 
-def test_the_index_holds_a_record_soon_without_a_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_the_index_holds_a_record_soon_without_a_command(workers: str, tmp_path: Path) -> None:
     folder = tmp_path / "audit"
 
     async def test() -> None:
         html = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"
         async with (
             answering(html) as upstream,
-            serve(upstream.url, "--audit-dir", str(folder)) as teeline,
+            serve(upstream.url, "--audit-dir", str(folder), "--workers", workers) as teeline,
             client(teeline.port) as wire,
         ):
             await wire.send(GET)
