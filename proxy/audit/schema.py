@@ -166,6 +166,8 @@ def _opened(path: Path | str, busy: float) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous=OFF")
         db.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         db.execute("PRAGMA temp_store=MEMORY")
+        # A long reader lets the write-ahead log grow; it need not stay that large.
+        db.execute(f"PRAGMA journal_size_limit={_CACHE_KIB * 1024}")
     except BaseException:
         db.close()
         raise

@@ -52,6 +52,8 @@ _SEVERITIES = {
 }
 
 
+_ATTRIBUTES = 1024
+"""Bytes that a record takes beside its body, about."""
 _UNUSED = LogRecordLimits(0, 0, 0, 0)
 
 
@@ -117,7 +119,7 @@ class LogBuilder(LogRecordExporter):
         self._sampling = sampling
         self._resource = resource
         self._scope = scope
-        self._outlet = Outlet(tally, self._build, self._send, exporter.shutdown)
+        self._outlet = Outlet(tally, self._build, self._send, exporter.shutdown, _weight)
 
     def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
         done = self._outlet.send(batch)
@@ -207,6 +209,12 @@ class LogBuilder(LogRecordExporter):
             attributes=attributes,
             event_name=event,
         )
+
+
+def _weight(built: ReadableLogRecord) -> int:
+    """Bodies differ most: an audit record may be of a hundred violations."""
+    body = built.log_record.body
+    return _ATTRIBUTES + (len(body) if isinstance(body, str) else 0)
 
 
 def _place_in_chain(written: Written) -> Attributes:

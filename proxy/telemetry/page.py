@@ -45,6 +45,7 @@ SPAN: Final[Mapping[str, str]] = {
     names.USAGE_INPUT_TOKENS: "as reported; never estimated",
     names.USAGE_OUTPUT_TOKENS: "as reported; never estimated",
     names.USAGE_CACHE_READ_INPUT_TOKENS: "as reported",
+    names.USAGE_CACHE_CREATION_INPUT_TOKENS: "as reported (`cache_write_tokens`)",
     names.USAGE_REASONING_OUTPUT_TOKENS: "as reported",
     names.HTTP_RESPONSE_STATUS_CODE: "the answer's",
     names.ERROR_TYPE: "only where the operation failed: a status, how it ended, or the error's type",

@@ -100,6 +100,29 @@ def test_lines_of_the_audit_log_arrive_in_the_order_of_their_chain(
     assert [record.body.string_value for record in collector.records] == lines
 
 
+def test_records_of_exchanges_that_broke_everything_are_within_what_a_receiver_takes(
+    collector: GrpcCollector, tmp_path: Path
+) -> None:
+    """A hostile relay makes records of 100 KB; 512 of them in one request would be refused as a whole."""
+    evidence = "x" * 200
+    made = exchange(*(violation(message="m" * 400, evidence=evidence) for _ in range(100)))
+
+    async def use(sink: TelemetrySink) -> None:
+        log = AuditSink(tmp_path, origin=ORIGIN, clock=Clock(), on_written=sink.written)
+        await log.start()
+        for _ in range(200):
+            log.closed(Closed(made))
+        await log.drain(LONG)
+        await sink.drain(LONG)
+        assert sink.dropped["logs"] == 0
+        await log.close()
+
+    run(collector.environ | {"OTEL_BLRP_SCHEDULE_DELAY": "60000"}, use)
+    size = sum(len(record.body.string_value) for record in collector.records)
+    assert size > 10 * 1024 * 1024
+    assert len(collector.records) == 202
+
+
 def test_metrics_arrive(collector: GrpcCollector) -> None:
     async def go() -> None:
         numbers = MetricsSink()

@@ -88,7 +88,11 @@ def test_an_exchange_arrives_as_a_span_with_its_own_ids_and_times(collector: Col
 
 def test_a_span_says_all_that_is_known_under_the_conventions_names(collector: Collector) -> None:
     made = exchange(
-        usage={"prompt_tokens": 9, "prompt_tokens_details.cached_tokens": 4},
+        usage={
+            "prompt_tokens": 9,
+            "prompt_tokens_details.cached_tokens": 4,
+            "prompt_tokens_details.cache_write_tokens": 2,
+        },
         settings={
             "max_tokens": 64,
             "temperature": 1,
@@ -115,6 +119,7 @@ def test_a_span_says_all_that_is_known_under_the_conventions_names(collector: Co
         "gen_ai.response.time_to_first_chunk": 0.25,
         "gen_ai.usage.input_tokens": 9,
         "gen_ai.usage.cache_read.input_tokens": 4,
+        "gen_ai.usage.cache_creation.input_tokens": 2,
         "gen_ai.request.max_tokens": 64,
         "gen_ai.request.temperature": 1.0,
         "gen_ai.request.top_p": 0.5,
