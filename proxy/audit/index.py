@@ -54,6 +54,11 @@ class Position(NamedTuple):
     settled: bool = False
 
 
+class _Word(NamedTuple):
+    id: int
+    file: int
+
+
 class Step(NamedTuple):
     """A step of catching up: its records, and the bytes done and to do, all files together."""
 
@@ -74,7 +79,7 @@ class Index:
     def __init__(self, folder: Path, db: sqlite3.Connection) -> None:
         self.folder = folder
         self.db = db
-        self._words: dict[str, int] = {}
+        self._words: dict[str, _Word] = {}
 
     def catch_up(self, progress: Progress = lambda done, of: None) -> int:
         """Indexes what is new; how many records that were. OSError, sqlite3.Error."""
@@ -100,19 +105,27 @@ class Index:
                     done += size
                     yield Step(records, done, max(total, done))
 
-    def word(self, text: str) -> int:
-        """The number of a word; within a transaction that may write."""
-        number = self._words.get(text)
-        if number is None:
-            found = self.db.execute("SELECT id FROM words WHERE word = ?", (text,)).fetchone()
-            if found is None:
-                cursor = self.db.execute("INSERT INTO words (word) VALUES (?)", (text,))
-                found = (cursor.lastrowid,)
-            number = int(found[0])
+    def word(self, text: str, file: int) -> int:
+        """The number of a word that a record of a file uses; within a transaction that may write."""
+        known = self._words.get(text)
+        if known is None or known.file < file:
+            known = self._marked(text, file)
             if len(self._words) >= _WORDS:
                 self._words.clear()
-            self._words[text] = number
-        return number
+            self._words[text] = known
+        return known.id
+
+    def _marked(self, text: str, file: int) -> _Word:
+        """A word, made where there is none, that now has this file as its youngest or a younger one."""
+        found = self.db.execute("SELECT id, file FROM words WHERE word = ?", (text,)).fetchone()
+        if found is None:
+            sql = "INSERT INTO words (word, file) VALUES (?, ?)"
+            return _Word(self.db.execute(sql, (text, file)).lastrowid or 0, file)
+        word = _Word(*found)
+        if word.file >= file:
+            return word
+        self.db.execute("UPDATE words SET file = ? WHERE id = ?", (file, word.id))
+        return _Word(word.id, file)
 
     def _position(self, name: LogName) -> Position | None:
         row = self.db.execute(
@@ -196,7 +209,7 @@ class Index:
                 if "kind" not in fields:
                     number = first + len(exchanges)
                     row = self._exchange(number, file, line, at, fields)
-                    broken = self._violations(number, at, fields.get("violations"))
+                    broken = self._violations(row, fields.get("violations"))
                     violations += broken
                     exchanges.append(row)
                     sums.add(row, broken)
@@ -226,17 +239,17 @@ class Index:
             line.number,
             at,
             str(fields["id"]),
-            self.word(str(fields["upstream"] or "")),
-            self.word(str(fields["model"] or "")),
-            self.word(str(fields["operation"] or "")),
+            self.word(str(fields["upstream"] or ""), file),
+            self.word(str(fields["model"] or ""), file),
+            self.word(str(fields["operation"] or ""), file),
             fields["stream"] is True,
             None if fields["status"] is None else _count(fields["status"]),
             None if request_id is None else str(request_id),
-            self.word(str(fields["client"].get("key") or "")),
+            self.word(str(fields["client"].get("key") or ""), file),
             VERDICTS[fields["verdict"]],
             VERDICTS[fields["client_verdict"]],
-            self.word(str(fields["ended"] or "")),
-            self.word(str(fields["inspection"] or "")),
+            self.word(str(fields["ended"] or ""), file),
+            self.word(str(fields["inspection"] or ""), file),
             _since(start, timing["end"]),
             _since(start, timing["first_byte"]),
             _count(fields["events"]),
@@ -244,16 +257,17 @@ class Index:
             isinstance(capture, dict) and capture.get("state") != "lost",
         )
 
-    def _violations(self, exchange: int, at: int, found: Any) -> list[Violation]:
+    def _violations(self, exchange: Exchange, found: Any) -> list[Violation]:
+        file = exchange.file
         return [
             Violation(
-                exchange,
-                at,
-                self.word(str(each["rule"])),
-                self.word(str(each["rule"]).partition(".")[0]),
+                exchange.n,
+                exchange.at,
+                self.word(str(each["rule"]), file),
+                self.word(str(each["rule"]).partition(".")[0], file),
                 SEVERITIES[each["severity"]],
                 _count(each["count"]),
-                self.word(str(each["message"])),
+                self.word(str(each["message"]), file),
             )
             for each in found
         ]
@@ -265,6 +279,17 @@ class Index:
             if LogName(chain, number) not in present:
                 with _transaction(self.db):
                     self._drop(file)
+                    self._drop_words()
+
+    def _drop_words(self) -> None:
+        """Takes out the words that files which are gone were the last to use.
+
+        Another process may still know their numbers; it asks again before it uses one for a younger
+        file than it did before, which any file is that it can still index.
+        """
+        oldest = self.db.execute("SELECT coalesce(min(id), 1 << 62) FROM files").fetchone()[0]
+        self.db.execute("DELETE FROM words WHERE file < ?", (oldest,))
+        self._words.clear()
 
     def _drop(self, file: int) -> None:
         of_file = "(SELECT n FROM exchanges WHERE file = ?)"

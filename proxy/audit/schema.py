@@ -4,9 +4,10 @@ What belongs here: tables, indexes, the connection. What doesn't: filling it (in
 (query.py, statistics.py).
 
 The index holds nothing that isn't in the files: it may be deleted, and is then made again. Words
-that repeat (names, rules, messages) stand once in ``words``; times are whole microseconds. Each
-column that can be asked for has an index that ends in the time, so that the newest records of an
-answer come first without being sorted.
+that repeat (names, rules, messages) stand once in ``words``, with the youngest file that uses them (the
+numbers of files are never used again); times are whole microseconds. Each column that can be asked
+for has an index that ends in the time, so that the newest records of an answer come first without
+being sorted.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ _DAMAGED: Final = frozenset(
 
 _TABLES: Final = """
 CREATE TABLE files (
-    id INTEGER PRIMARY KEY, chain TEXT NOT NULL, number INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, chain TEXT NOT NULL, number INTEGER NOT NULL,
     offset INTEGER NOT NULL DEFAULT 0, line INTEGER NOT NULL DEFAULT 0,
     head TEXT NOT NULL DEFAULT '', skipped INTEGER NOT NULL DEFAULT 0,
     settled INTEGER NOT NULL DEFAULT 0, UNIQUE (chain, number)
 );
-CREATE TABLE words (id INTEGER PRIMARY KEY, word TEXT NOT NULL UNIQUE);
+CREATE TABLE words (
+    id INTEGER PRIMARY KEY, word TEXT NOT NULL UNIQUE, file INTEGER NOT NULL DEFAULT 0
+);
 CREATE TABLE exchanges (
     n INTEGER PRIMARY KEY, file INTEGER NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL,
     line INTEGER NOT NULL, at INTEGER NOT NULL, id TEXT NOT NULL, upstream INTEGER NOT NULL,
@@ -197,7 +200,8 @@ def version_of(db: sqlite3.Connection) -> int:
 
 
 def _make(db: sqlite3.Connection) -> None:
-    tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    tables = db.execute(sql).fetchall()
     for (name,) in tables:
         db.execute(f'DROP TABLE "{name}"')
     for statement in (_TABLES + _INDEXES).split(";"):
