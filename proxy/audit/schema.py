@@ -83,7 +83,6 @@ CREATE INDEX exchange_verdict ON exchanges (verdict, at);
 CREATE INDEX exchange_client ON exchanges (client, at);
 CREATE INDEX exchange_ended ON exchanges (ended, at);
 CREATE INDEX violation_exchange ON violations (exchange);
-CREATE INDEX violation_at ON violations (at);
 CREATE INDEX violation_rule ON violations (rule, at);
 CREATE INDEX violation_family ON violations (family, at);
 CREATE INDEX violation_severity ON violations (severity, at);
