@@ -39,8 +39,9 @@ INSERT INTO failures VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
 exchanges = exchanges + excluded.exchanges
 """
 
-_MOST: Final = 1 << 62
-"""SQLite's numbers end at 64 bits, and a damaged line may claim any."""
+MOST_TIMES: Final = 1 << 40
+"""How often a rule was broken in one exchange, at most: a damaged line may claim any number, and the
+sums of a million of them must stay within SQLite's 64 bits."""
 
 _Place = tuple[int, int, int]
 """File, hour, upstream."""
@@ -127,10 +128,10 @@ class Sums:
         for file, _, upstream, rule, severity, exchanges, times in self._broken_rows():
             total = sums.setdefault((file, upstream, rule, severity), [0, 0])
             total[0] += exchanges
-            total[1] = min(total[1] + times, _MOST)
+            total[1] += times
         return ((*key, *total) for key, total in sums.items())
 
     def _broken_rows(self) -> Iterable[tuple[int, ...]]:
         for key, exchanges in self._broken.items():
             place, rule, severity = key
-            yield (*place, rule, severity, exchanges, min(self._times[key], _MOST))
+            yield (*place, rule, severity, exchanges, self._times[key])
