@@ -28,6 +28,7 @@ class Around:
             "OTEL_EXPORTER_OTLP_ENDPOINT": self.collector,
             "OTEL_BSP_SCHEDULE_DELAY": "300",
             "OTEL_BLRP_SCHEDULE_DELAY": "300",
+            "OTEL_METRIC_EXPORT_INTERVAL": "1000",
         }
 
 

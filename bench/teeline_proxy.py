@@ -19,6 +19,7 @@ from teeline.proxy.audit.record import Origin, ruleset_id
 from teeline.proxy.audit.sink import AuditSink
 from teeline.proxy.reports.model import tool_version
 from teeline.proxy.sinks import Sink
+from teeline.proxy.telemetry.metrics import MetricsSink
 from teeline.proxy.telemetry.sink import TelemetrySink
 from teeline.validators.events import Closed, Opened, Output, RequestHead, ResponseHead
 from teeline.validators.history import History
@@ -33,7 +34,12 @@ class NoInspector:
     pending = 0
 
     def __init__(
-        self, exchange: Exchange, limits: Limits = DEFAULT_LIMITS, history: History | None = None
+        self,
+        exchange: Exchange,
+        limits: Limits = DEFAULT_LIMITS,
+        history: History | None = None,
+        *,
+        aside: bool = False,
     ) -> None:
         self._exchange = exchange
 
@@ -59,10 +65,14 @@ class NoInspector:
 def sinks() -> list[Sink]:
     """What ``teeline serve`` has with an audit log and a collector, but for the console."""
     directory = Path(os.environ["TEELINE_BENCH_AUDIT"])
-    telemetry = TelemetrySink.from_environment(os.environ, version=tool_version())
+    metrics = MetricsSink()
+    telemetry = TelemetrySink.from_environment(
+        os.environ, version=tool_version(), meter=metrics.meter
+    )
     if telemetry is None:
         raise RuntimeError("no OTEL_EXPORTER_OTLP_ENDPOINT: there is nothing to measure")
-    return [telemetry, AuditSink(directory, origin=Origin(tool_version(), ruleset_id(register())))]
+    audit = AuditSink(directory, origin=Origin(tool_version(), ruleset_id(register())))
+    return [metrics, audit, telemetry]
 
 
 async def main(mode: str, upstream: str) -> None:
