@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from teeline.validators.events import Closed, Found, Opened, Output
 
@@ -47,6 +47,11 @@ class Fanout:
     def __init__(self, sinks: Iterable[Sink]) -> None:
         self.sinks: Sequence[Sink] = tuple(sinks)
         self.failures: dict[str, int] = {}
+        self._steps: dict[type, Sequence[tuple[Sink, Callable[[Any], None]]]] = {
+            Opened: [(sink, sink.opened) for sink in self.sinks],
+            Found: [(sink, sink.found) for sink in self.sinks],
+            Closed: [(sink, sink.closed) for sink in self.sinks],
+        }
 
     async def start(self) -> None:
         """Starts all sinks, or none: those already started are closed again when one can't start."""
@@ -61,14 +66,9 @@ class Fanout:
 
     def emit(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
-            for sink in self.sinks:
+            for sink, step in self._steps.get(type(output), ()):
                 try:
-                    if isinstance(output, Found):
-                        sink.found(output)
-                    elif isinstance(output, Opened):
-                        sink.opened(output)
-                    elif isinstance(output, Closed):
-                        sink.closed(output)
+                    step(output)
                 except Exception as error:  # noqa: BLE001  observers can't break traffic
                     self._failed(sink, error)
 

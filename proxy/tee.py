@@ -45,6 +45,21 @@ UNREAD = "none ({})"
 class Tee:
     """One exchange as its observers see it. No method raises, whatever an observer does."""
 
+    __slots__ = (
+        "_asides",
+        "_checks",
+        "_closed",
+        "_head",
+        "_inspector",
+        "_observers",
+        "_opened",
+        "_parts",
+        "_recording",
+        "_socket",
+        "exchange",
+        "now",
+    )
+
     def __init__(
         self,
         observers: Observers,
@@ -59,10 +74,12 @@ class Tee:
         self._inspector = inspector
         self._socket: SocketInspector | None = None
         self._head: RequestHead | None = None
-        self._parts: dict[str, Exchange] = {}  # exchanges that are open on this connection
         self._recording = recording
-        self._checks: set[asyncio.Task[None]] = set()
-        self._asides: set[asyncio.Task[None]] = set()
+        # Few exchanges have any of these: the exchanges that are open on this connection, and what
+        # goes on elsewhere.
+        self._parts: dict[str, Exchange] | None = None
+        self._checks: set[asyncio.Task[None]] | None = None
+        self._asides: set[asyncio.Task[None]] | None = None
         self._opened = False
         self._closed = False
         if inspector is None:
@@ -183,7 +200,7 @@ class Tee:
             if self._checks:
                 await asyncio.wait(set(self._checks), timeout=self._observers.schema_timeout)
         finally:
-            for late in (*self._asides, *self._checks):
+            for late in (*(self._asides or ()), *(self._checks or ())):
                 late.cancel()
             if (inspection := self._inspection) is not None and inspection.pending:
                 self._feed(inspection.expire, self.now())
@@ -207,24 +224,28 @@ class Tee:
             self._emit(outputs)
 
     def _emit(self, outputs: Sequence[Output]) -> None:
-        for output in outputs:
-            if isinstance(output, SchemaCheck):
-                self._start(self._check(output), self._checks)
-            elif isinstance(output, Aside):
-                self._start(self._inspect_aside(output), self._asides)
         try:
             outputs = self._judged(outputs)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self._fail("policy", error)
             return
         for output in outputs:
-            self._note(output)
+            if isinstance(output, Opened | Closed):
+                self._note(output)
+            elif isinstance(output, SchemaCheck):
+                self._checks = self._started(self._check(output), self._checks)
+            elif isinstance(output, Aside):
+                self._asides = self._started(self._inspect_aside(output), self._asides)
         self._observers.sinks.emit(outputs)
 
-    def _start(self, work: Coroutine[Any, Any, None], kept: set[asyncio.Task[None]]) -> None:
+    def _started(
+        self, work: Coroutine[Any, Any, None], beside: set[asyncio.Task[None]] | None
+    ) -> set[asyncio.Task[None]]:
+        beside = set() if beside is None else beside
         task = self._observers.run(work)
-        kept.add(task)
-        task.add_done_callback(kept.discard)
+        beside.add(task)
+        task.add_done_callback(beside.discard)
+        return beside
 
     async def _inspect_aside(self, aside: Aside) -> None:
         inspector = self._observers.aside
@@ -245,12 +266,12 @@ class Tee:
         groups = groupby(outputs, lambda output: output.exchange.id)
         return [seen for _, group in groups for seen in policy.apply(list(group))]
 
-    def _note(self, output: Output) -> None:
+    def _note(self, output: Opened | Closed) -> None:
         """Keeps who is open: this exchange, and those on its connection."""
-        if not isinstance(output, Opened | Closed):
-            return
         exchange, opened = output.exchange, isinstance(output, Opened)
         if exchange is not self.exchange:
+            if self._parts is None:
+                self._parts = {}
             if opened:
                 self._parts[exchange.id] = exchange
             else:
@@ -276,7 +297,7 @@ class Tee:
         self._observers.failed(what, error)
         self._inspector = self._socket = None
         self.exchange.inspection = UNINSPECTED
-        for part in self._parts.values():
+        for part in (self._parts or {}).values():
             part.inspection = UNINSPECTED
 
     def _open_uninspected(self, head: RequestHead, at: float) -> None:
@@ -289,7 +310,7 @@ class Tee:
         self._observers.sinks.emit((Opened(exchange),))
 
     def _close_uninspected(self, ended: Ended) -> None:
-        for part in self._parts.values():  # those that a failed inspector has left
+        for part in (self._parts or {}).values():  # those that a failed inspector has left
             part.ended, part.timing.end = part.ended or ended, self.now()
             self._observers.sinks.emit((Closed(part),))
         self.exchange.ended = ended

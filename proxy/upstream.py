@@ -14,6 +14,7 @@ from typing import Protocol, cast
 
 from teeline.config.model import UpstreamConfig
 from teeline.proxy import answers, outbound, pieces, sockets, tls
+from teeline.proxy.parse import HeadReader
 
 _HAPPY_EYEBALLS = 0.25
 
@@ -128,16 +129,24 @@ def _is_address(host: str) -> bool:
 class UpstreamConnection(asyncio.BufferedProtocol):
     """One connection to an upstream; exchanges follow each other on it, never overlapping."""
 
-    __slots__ = ("_owner", "exchange", "lost", "transport")
+    __slots__ = ("_owner", "_reader", "exchange", "lost", "transport")
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
+        self._reader: HeadReader | None = None
         self.exchange: Receiver | None = None
         self.lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         sockets.keep_alive(self.transport)
+
+    def reader(self, limit: int) -> HeadReader:
+        """Reads the heads of its answers, of at most so many bytes each."""
+        reader = self._reader
+        if reader is None:
+            reader = self._reader = HeadReader(limit)
+        return reader
 
     def abort(self) -> None:
         """Ends the connection at once, and with it what the upstream is still doing."""
