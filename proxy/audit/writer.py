@@ -17,15 +17,16 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from teeline.proxy.audit import record as records
 from teeline.proxy.audit import retention
 from teeline.proxy.audit.anchor import INTERVAL, Anchor
 from teeline.proxy.audit.bodies import BodyStore
 from teeline.proxy.audit.chain import Chain
+from teeline.proxy.audit.encode import Encoder, members
 from teeline.proxy.audit.files import LogFile, LogName, OpenFile, is_packed, new_chain_id, prepare
 from teeline.proxy.audit.record import Ended, Origin
 from teeline.proxy.audit.retention import Keep
@@ -47,8 +48,8 @@ class Rotation(NamedTuple):
     max_age: float = 86400.0
 
 
-Line = tuple[float | None, Mapping[str, Any]]
-"""A record and its time in Unix seconds; None for now."""
+Line = tuple[float | None, bytes]
+"""A record as JSON members, and its time in Unix seconds; None for now."""
 
 
 class ChainWriter:
@@ -83,6 +84,7 @@ class ChainWriter:
         self._pack = pack
         self._bodies = bodies
         self.chain = Chain(new_chain_id(clock()))
+        self._encoder = Encoder()
         self._file: LogFile | None = None
         self._name = LogName(self.chain.id, 0)
         self._after = "start"
@@ -146,7 +148,7 @@ class ChainWriter:
         try:
             self._make_ready()
             closing = records.close_record(self.recorded, self.lost)
-            self._write([*self._lost_records(Counter()), (None, closing)])
+            self._write([*self._lost_records(Counter()), (None, members(closing))])
             self._settle(0)
             self._sync()
         except OSError as error:
@@ -220,11 +222,12 @@ class ChainWriter:
             self._write([*lost, *written])
             self._settle(len(written), unwritable)
 
-    def _record_of(self, exchange: Exchange) -> dict[str, Any]:
-        fields = records.exchange_record(exchange)
+    def _record_of(self, exchange: Exchange) -> bytes:
+        written = self._encoder.exchange(exchange)
         if self._bodies is not None and isinstance(exchange.recording, Recording):
-            fields["capture"] = self._bodies.store(exchange.recording)
-        return fields
+            kept = members({"capture": self._bodies.store(exchange.recording)})
+            written = b"%b,%b" % (written, kept)
+        return written
 
     def _settle(self, recorded: int, unwritable: int = 0) -> None:
         """What was written stands in the books: exchanges, and losses that the chain now names."""
@@ -234,7 +237,7 @@ class ChainWriter:
 
     def _lost_records(self, more: Counter[str]) -> list[Line]:
         reasons = self._losses + more
-        return [(None, records.lost_record(reasons))] if reasons else []
+        return [(None, members(records.lost_record(reasons)))] if reasons else []
 
     def _write(self, lines: Sequence[Line]) -> None:
         """Appends one line a record, all or none."""
@@ -243,7 +246,7 @@ class ChainWriter:
         now = self._clock()
         try:
             data = b"".join(
-                self.chain.link(now if at is None else at, fields) for at, fields in lines
+                self.chain.seal(now if at is None else at, written) for at, written in lines
             )
             _write_all(self._file, data)
         except BaseException as error:
@@ -297,7 +300,7 @@ class ChainWriter:
         if not doomed:
             return
         # First said and on the disk, then done: a crash between leaves files, never a riddle.
-        self._write([(None, retention.record_of(self._folder, doomed))])
+        self._write([(None, members(retention.record_of(self._folder, doomed)))])
         self._sync()
         for file in doomed:
             file.delete()
