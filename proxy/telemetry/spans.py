@@ -1,11 +1,12 @@
 """Spans: one CLIENT span a closed exchange, built in the SDK's export thread.
 
-What belongs here: the SDK's span types. What doesn't: attributes (attributes.py), log records
-(logs.py).
+What belongs here: the SDK's span types. What doesn't: attributes (attributes.py), spans as bytes
+(spanwriter.py), log records (logs.py).
 
 On the event loop an exchange costs a small object in the batch processor's queue. ``Builder``
-stands between the processor and the real exporter and makes the ``ReadableSpan`` there, with the
-ids that the exchange has carried since it was opened.
+stands between the processor and the real exporter. For an exporter that takes bytes it has them
+written; for any other it makes the ``ReadableSpan``. Both have the ids that the exchange has carried
+since it was opened.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from teeline.proxy.telemetry import names
-from teeline.proxy.telemetry.attributes import Describer, nanoseconds
+from teeline.proxy.telemetry.attributes import Describer, end_of, nanoseconds
 from teeline.proxy.telemetry.pipeline import (
     Outlet,
     Sampling,
@@ -32,8 +33,9 @@ from teeline.proxy.telemetry.pipeline import (
     span_context,
 )
 from teeline.proxy.telemetry.queues import Queueing
-from teeline.proxy.text import int64
-from teeline.validators.model import Exchange, Timing, Violation
+from teeline.proxy.telemetry.spanwriter import SpanWriter
+from teeline.proxy.telemetry.wire import DirectSpanExporter
+from teeline.validators.model import Exchange, Violation
 
 _QUEUED: Final = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 """What the processor looks at to see whether a span is wanted; the sampler decides when it is
@@ -72,10 +74,22 @@ class Builder(SpanExporter):
         self._resource = resource
         self._scope = scope
         self._events = events
-        self._outlet = Outlet(tally, self._build, self._send, exporter.shutdown)
+        self._outlet: Outlet[Exchange, bytes] | Outlet[Exchange, ReadableSpan]
+        if isinstance(exporter, DirectSpanExporter) and exporter.takes_bytes:
+            writer = SpanWriter(describer, sampling, resource, scope, events=events)
+            self._outlet = Outlet(
+                tally,
+                writer.span,
+                lambda spans: exporter.send(writer.request(spans)),
+                exporter.shutdown,
+            )
+        else:
+            self._outlet = Outlet(tally, self.span, self._send, exporter.shutdown)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        return SpanExportResult.SUCCESS if self._outlet.send(spans) else SpanExportResult.FAILURE
+        exchanges = [span.exchange for span in spans if isinstance(span, DeferredSpan)]
+        done = self._outlet.send(exchanges)
+        return SpanExportResult.SUCCESS if done else SpanExportResult.FAILURE
 
     def shutdown(self) -> None:
         self._outlet.stop()
@@ -86,9 +100,8 @@ class Builder(SpanExporter):
     def _send(self, built: Sequence[ReadableSpan]) -> bool:
         return self._exporter.export(built) is SpanExportResult.SUCCESS
 
-    def _build(self, span: ReadableSpan) -> ReadableSpan | None:
-        assert isinstance(span, DeferredSpan)
-        exchange = span.exchange
+    def span(self, exchange: Exchange) -> ReadableSpan | None:
+        """The span of an exchange; None where the sampler leaves it out."""
         name = self._describer.span_name(exchange)
         decision = self._sampling.decide(exchange, name, keep=is_kept(exchange))
         if not is_sampled(decision):
@@ -105,7 +118,7 @@ class Builder(SpanExporter):
             # A description would have to be the relay's words; error.type says enough.
             status=Status(StatusCode.ERROR if failed else StatusCode.UNSET),
             start_time=nanoseconds(exchange.timing.start),
-            end_time=nanoseconds(_end(exchange.timing)),
+            end_time=nanoseconds(end_of(exchange.timing)),
             instrumentation_scope=self._scope,
         )
 
@@ -113,17 +126,10 @@ class Builder(SpanExporter):
         # The SDK's bounded list, since the encoder reads the number of dropped events off it.
         kept: BoundedList[Event] = BoundedList(self._events)
         for violation in violations[: self._events]:
-            found = self._describer.violation(violation)
-            found[names.COUNT] = int64(violation.count)
-            found[names.MESSAGE] = self._describer.text(violation.message)
+            found = self._describer.event(violation)
             kept.append(Event(names.VIOLATION_EVENT, found, nanoseconds(violation.at)))
         kept.dropped = len(violations) - len(kept)
         return kept
-
-
-def _end(timing: Timing) -> float:
-    end = timing.end if timing.end is not None else timing.last_byte
-    return timing.start if end is None else max(end, timing.start)
 
 
 class SpanPipeline:
