@@ -120,7 +120,7 @@ def test_a_body_without_framing_takes_everything() -> None:
     assert not body.done
 
 
-STREAM = [b"%x\r\n%b\r\n" % (size, b"d" * size) for size in (1, 15, 16, 246, 246, 4096, 70_000)]
+STREAM = [b"%x\r\n%b\r\n" % (size, b"d" * size) for size in (1, 15, 16, 246, 246, 4096, 5_000)]
 
 
 @pytest.mark.parametrize("cut", [*range(1, 40), 300, 540, 4640, 4700])
@@ -130,7 +130,7 @@ def test_a_stream_of_chunks_is_read_in_any_pieces(cut: int) -> None:
     for _ in range(2):
         body = ChunkedBody(answer=True)
         pieces = [whole[at : at + cut] for at in range(0, len(whole), cut)]
-        assert taken(body, *pieces) == (whole, b"d" * (1 + 15 + 16 + 246 * 2 + 4096 + 70_000))
+        assert taken(body, *pieces) == (whole, b"d" * (1 + 15 + 16 + 246 * 2 + 4096 + 5_000))
         assert body.done
         body = ChunkedBody(answer=True)
         assert taken(body, whole[:cut], whole[cut:] + b"HTTP/1.1")[0] == whole
