@@ -64,10 +64,9 @@ class Encoder:
             exchange.stream,
             exchange.status,
         )
-        return b"%b,%b,%b,%b,%b" % (
-            members(record.identity_fields(exchange)),
+        return b"%b,%b,%b,%b" % (
+            _identity(exchange),
             self._request.of(asked, exchange),
-            members(record.peer_fields(exchange)),
             members(record.course_fields(exchange)),
             self._outcome_of(exchange),
         )
@@ -82,3 +81,11 @@ class Encoder:
             exchange.profile,
         )
         return self._outcome.of(came_to, exchange)
+
+
+def _identity(exchange: Exchange) -> bytes:
+    one, trace, span = exchange.id, exchange.trace_id, exchange.span_id
+    digits = one + trace + span
+    if digits.isalnum() and digits.isascii() and len(digits) <= record.ID:
+        return f'"id":"{one}","trace_id":"{trace}","span_id":"{span}"'.encode()
+    return members(record.identity_fields(exchange))

@@ -25,6 +25,8 @@ LOST: Final = "lost"
 RETENTION: Final = "retention"
 CLOSE: Final = "close"
 
+ID: Final = 256
+"""Characters of an id, at most."""
 _NAME = 256
 _PATH = 1024
 _MESSAGE = 500
@@ -79,7 +81,6 @@ def exchange_record(exchange: Exchange) -> dict[str, Any]:
     return {
         **identity_fields(exchange),
         **request_fields(exchange),
-        **peer_fields(exchange),
         **course_fields(exchange),
         **outcome_fields(exchange),
     }
@@ -88,9 +89,9 @@ def exchange_record(exchange: Exchange) -> dict[str, Any]:
 def identity_fields(exchange: Exchange) -> dict[str, Any]:
     """What no other exchange has."""
     return {
-        "id": printable(exchange.id, _NAME),
-        "trace_id": printable(exchange.trace_id, _NAME),
-        "span_id": printable(exchange.span_id, _NAME),
+        "id": printable(exchange.id, ID),
+        "trace_id": printable(exchange.trace_id, ID),
+        "span_id": printable(exchange.span_id, ID),
     }
 
 
@@ -108,23 +109,18 @@ def request_fields(exchange: Exchange) -> dict[str, Any]:
     }
 
 
-def peer_fields(exchange: Exchange) -> dict[str, Any]:
-    """The relay's name for the exchange, and who asked."""
+def course_fields(exchange: Exchange) -> dict[str, Any]:
+    """The relay's name for the exchange, who asked, times and amounts."""
     return {
         "request_id": _text(exchange.request_id),
         "client": {
             "peer": printable(exchange.client, _NAME),
             "key": exchange.client_key or None,
         },
-    }
-
-
-def course_fields(exchange: Exchange) -> dict[str, Any]:
-    """Times and amounts."""
-    return {
         "timing": _timing(exchange.timing),
         "timeline": [
-            [_micro(at), kind, index, size] for at, kind, index, size in exchange.timeline
+            [int(at * 1e6 + 0.5) / 1e6, kind, index, size]
+            for at, kind, index, size in exchange.timeline
         ],
         "bytes": {
             "request": int64(exchange.request_bytes),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from teeline.proxy.telemetry import names
@@ -109,7 +110,7 @@ class Describer:
         if exchange.stream and first is not None:
             found[names.RESPONSE_TIME_TO_FIRST_CHUNK] = max(0.0, first - exchange.timing.start)
         for name, count in exchange.usage.items():
-            attribute = names.USAGE.get(name.rpartition(".")[2])
+            attribute = _counter(name)
             if attribute is not None:
                 found[attribute] = int64(count)
         return found
@@ -217,6 +218,12 @@ def _settings(exchange: Exchange) -> Iterator[tuple[str, Value]]:
             yield attribute, float(value)
         else:
             yield attribute, int(value) if isinstance(value, float) else value
+
+
+@lru_cache(maxsize=256)
+def _counter(name: str) -> str | None:
+    """The attribute of a counter by its wire name, of which there are few."""
+    return names.USAGE.get(name.rpartition(".")[2])
 
 
 def shape(exchange: Exchange, error: str | None) -> tuple[Hashable, ...]:

@@ -269,13 +269,12 @@ def time_per_chunk(exchange: Exchange) -> float | None:
 
 def reported_tokens(usage: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """Tokens by ``input`` and ``output``, where a relay reported them."""
-    for kind, members in (
-        ("input", ("prompt_tokens", "input_tokens")),
-        ("output", ("completion_tokens", "output_tokens")),
-    ):
-        count = next((usage[member] for member in members if member in usage), None)
-        if count is not None and 0 <= count < 2**63:
-            yield kind, count
+    count = usage.get("prompt_tokens", usage.get("input_tokens"))
+    if count is not None and 0 <= count < 2**63:
+        yield "input", count
+    count = usage.get("completion_tokens", usage.get("output_tokens"))
+    if count is not None and 0 <= count < 2**63:
+        yield "output", count
 
 
 class MetricsSink:

@@ -32,7 +32,6 @@ _LONGEST: Final = 4096
 """Bytes of attributes that are kept, at most."""
 
 _HEAD: Final = struct.Struct(">BB16sBB8s")  # trace_id and span_id, each behind its tag and length
-_PARENT: Final = struct.Struct(">BB8s")
 _TIMES: Final = struct.Struct("<BBBQBQ")  # kind, start, end
 _CLIENT: Final = 3
 _STATUS_UNSET: Final = message(15, b"")
@@ -75,11 +74,21 @@ class SpanWriter:
         if not is_sampled(decision):
             return None
         error = self._describer.error_type(exchange)
+        timing = exchange.timing
         return b"".join(
             (
-                _ids(exchange, decision),
+                _HEAD.pack(
+                    *(0x0A, 16, int(exchange.trace_id, 16).to_bytes(16, "big")),
+                    *(0x12, 8, int(exchange.span_id, 16).to_bytes(8, "big")),
+                ),
+                _state(decision) if decision.trace_state else b"",
+                _parent(exchange) if exchange.parent_span_id else b"",
                 text(5, name),
-                _times(exchange),
+                _TIMES.pack(
+                    *(0x30, _CLIENT),
+                    *(0x39, nanoseconds(timing.start)),
+                    *(0x41, nanoseconds(end_of(timing))),
+                ),
                 self._of_span.attributes(self._describer.own(exchange)),
                 self._shared_of(exchange, error),
                 self._violations(exchange.violations) if exchange.violations else b"",
@@ -111,22 +120,13 @@ class SpanWriter:
         return at + text(2, names.VIOLATION_EVENT) + attributes
 
 
-def _ids(exchange: Exchange, decision: SamplingResult) -> bytes:
-    trace_id = int(exchange.trace_id, 16).to_bytes(16, "big")
-    span_id = int(exchange.span_id, 16).to_bytes(8, "big")
-    written = _HEAD.pack(0x0A, 16, trace_id, 0x12, 8, span_id)
-    if decision.trace_state:
-        state = ",".join(f"{key}={value}" for key, value in decision.trace_state.items())
-        written += text(3, state)
-    if exchange.parent_span_id:
-        parent = int(exchange.parent_span_id, 16).to_bytes(8, "big")
-        written += _PARENT.pack(0x22, 8, parent)
-    return written
+def _state(decision: SamplingResult) -> bytes:
+    state = decision.trace_state.items() if decision.trace_state else ()
+    return text(3, ",".join(f"{key}={value}" for key, value in state))
 
 
-def _times(exchange: Exchange) -> bytes:
-    start, end = exchange.timing.start, end_of(exchange.timing)
-    return _TIMES.pack(0x30, _CLIENT, 0x39, nanoseconds(start), 0x41, nanoseconds(end))
+def _parent(exchange: Exchange) -> bytes:
+    return message(4, int(exchange.parent_span_id, 16).to_bytes(8, "big"))
 
 
 def _framed(resource: Resource, scope: InstrumentationScope) -> tuple[bytes, bytes, bytes]:

@@ -23,6 +23,7 @@ _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _STRING_VALUE: Final = 1
 _INT_VALUE: Final = 3
 _DOUBLE_VALUE: Final = 4
+_DOUBLE: Final = struct.Struct("<d")
 
 _SHORT: Final = tuple(bytes((number,)) for number in range(0x80))
 _TAGS: Final = tuple(bytes((field << 3 | _BYTES,)) for field in range(16))
@@ -32,6 +33,8 @@ def varint(number: int) -> bytes:
     """A whole number; negative ones as the 64 bits of their two's complement."""
     if 0 <= number < 0x80:
         return _SHORT[number]
+    if 0 <= number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
     number &= 0xFFFFFFFFFFFFFFFF
     out = bytearray()
     while number > 0x7F:
@@ -71,7 +74,7 @@ def any_value(value: Any) -> bytes:
     if isinstance(value, int):
         return b"\x18" + varint(value)
     if isinstance(value, float):
-        return b"\x21" + struct.pack("<d", value)
+        return b"\x21" + _DOUBLE.pack(value)
     if isinstance(value, list | tuple):
         return message(5, b"".join(message(1, any_value(each)) for each in value))
     raise TypeError(f"no attribute: {type(value).__name__}")
@@ -86,30 +89,35 @@ class AttributeWriter:
 
     def attributes(self, attributes: Mapping[str, Any]) -> bytes:
         """One message an attribute; TypeError where a value is none."""
-        return b"".join([self._one(key, value) for key, value in attributes.items()])
+        # What stands before the content of a value, all lengths and tags, follows from its key, its
+        # type and its size. Keys are names of ours, so there are few of these.
+        headers, parts = self._headers, []
+        for key, value in attributes.items():
+            kind = type(value)
+            if kind is str:
+                tag, content = _STRING_VALUE, value.encode()
+            elif kind is int:
+                tag, content = _INT_VALUE, varint(value)
+            elif kind is float:
+                tag, content = _DOUBLE_VALUE, _DOUBLE.pack(value)
+            else:
+                parts.append(self._other(key, value))
+                continue
+            header = headers.get((key, tag, len(content)))
+            if header is None:
+                header = self._new_header(key, tag, len(content))
+            parts.append(header)
+            parts.append(content)
+        return b"".join(parts)
 
-    def _one(self, key: str, value: Any) -> bytes:
-        kind = type(value)
-        if kind is str:
-            return self._scalar(key, _STRING_VALUE, value.encode())
-        if kind is int:
-            return self._scalar(key, _INT_VALUE, varint(value))
-        if kind is float:
-            return self._scalar(key, _DOUBLE_VALUE, struct.pack("<d", value))
+    def _other(self, key: str, value: Any) -> bytes:
         return message(self._field, message(1, key.encode()) + message(2, any_value(value)))
 
-    def _scalar(self, key: str, kind: int, content: bytes) -> bytes:
-        """Content behind its header: all lengths and tags up to it, which follow from its own length.
-
-        Keys are names of ours, so there are few headers.
-        """
-        size = len(content)
-        header = self._headers.get((key, kind, size))
-        if header is None:
-            header = self._header(key, kind, size)
-            if size < _LONGEST:
-                self._headers[key, kind, size] = header
-        return header + content
+    def _new_header(self, key: str, tag: int, size: int) -> bytes:
+        header = self._header(key, tag, size)
+        if size < _LONGEST:
+            self._headers[key, tag, size] = header
+        return header
 
     def _header(self, key: str, kind: int, size: int) -> bytes:
         if kind == _STRING_VALUE:
