@@ -22,6 +22,7 @@ from teeline.proxy.inspectpool import InspectPool
 from teeline.proxy.reports.model import tool_version
 from teeline.proxy.schemapool import SchemaPool
 from teeline.proxy.sinks import Sink
+from teeline.proxy.telemetry import instruments
 from teeline.proxy.telemetry.metrics import MetricsSink
 from teeline.proxy.telemetry.sink import TelemetrySink
 from teeline.validators.events import Closed, Opened, Output, RequestHead, ResponseHead
@@ -78,6 +79,13 @@ def sinks() -> list[Sink]:
     return [metrics, audit, telemetry]
 
 
+def broken(sinks: Sequence[Sink]) -> set[str]:
+    """Rules that the measured traffic broke. None should be: what is found costs more than what isn't."""
+    meters = (sink.meter for sink in sinks if isinstance(sink, MetricsSink))
+    series = (key for meter in meters for key in meter.values(instruments.VIOLATIONS))
+    return {str(rule) for _, rule, *_ in series}
+
+
 def configured(upstream: str, large: str | None) -> Config:
     """One upstream, and the one for large documents where there is one."""
     urls = [("mock", upstream, ""), *([("large", large, "/large")] if large else [])]
@@ -95,6 +103,8 @@ async def main(mode: str, upstream: str, large: str | None = None) -> None:
     listener = (await proxy.start())[0]
     await serve_until_input_ends(listener.port)
     await proxy.stop(1.0)
+    for rule in broken(proxy.sinks.sinks):
+        sys.stderr.write(f"the traffic is not clean: {rule}\n")
     await aside.close()
     await checker.close()
 
