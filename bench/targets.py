@@ -67,6 +67,7 @@ TARGETS = (
     Target("bare", "teeline that forwards and inspects nothing", _teeline("bare")),
     Target("inspect", "teeline with inspection, no sinks", _teeline("inspect")),
     Target("full", "teeline with inspection, audit log and OTLP", _teeline("full")),
+    Target("uvloop", "teeline full, on uvloop", _teeline("uvloop"), asked=True),
     Target(
         "aiohttp",
         "bare aiohttp: web.Server and ClientSession",

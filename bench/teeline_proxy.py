@@ -1,7 +1,8 @@
 """teeline as a target: ``python -m bench.teeline_proxy MODE UPSTREAM [LARGE]``.
 
 ``bare`` forwards and inspects nothing, ``inspect`` checks every exchange and tells nobody, ``full``
-adds the audit log (in TEELINE_BENCH_AUDIT) and OTLP where the OTEL_* variables say. ``LARGE`` is
+adds the audit log (in TEELINE_BENCH_AUDIT) and OTLP where the OTEL_* variables say, ``uvloop`` is the same
+on uvloop's event loop. ``LARGE`` is
 another upstream, at the prefix ``/large``.
 """
 
@@ -10,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 from bench.process import serve_until_input_ends
 from teeline.config.model import Config, ListenAddress, UpstreamConfig, UpstreamURL
@@ -93,13 +96,21 @@ def configured(upstream: str, large: str | None) -> Config:
     return Config(tuple(upstreams), ListenAddress("127.0.0.1", 0))
 
 
+def loop_of(mode: str) -> Callable[[], asyncio.AbstractEventLoop]:
+    """What makes the event loop of a mode."""
+    name = "uvloop" if mode == "uvloop" else "asyncio"
+    return cast(Callable[[], asyncio.AbstractEventLoop], import_module(name).new_event_loop)
+
+
 async def main(mode: str, upstream: str, large: str | None = None) -> None:
     if mode == "bare":
         # The server takes no other inspector as an argument; this is the name of the one in use.
         vars(memory)["Inspector"] = NoInspector
     config = configured(upstream, large)
     checker, aside = SchemaPool(timeout=config.schema.timeout), InspectPool(config.limits)
-    proxy = server.ProxyServer(config, sinks() if mode == "full" else (), checker, aside=aside)
+    proxy = server.ProxyServer(
+        config, sinks() if mode in ("full", "uvloop") else (), checker, aside=aside
+    )
     listener = (await proxy.start())[0]
     await serve_until_input_ends(listener.port)
     await proxy.stop(1.0)
@@ -110,4 +121,5 @@ async def main(mode: str, upstream: str, large: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    with asyncio.Runner(loop_factory=loop_of(sys.argv[1])) as runner:
+        runner.run(main(*sys.argv[1:]))

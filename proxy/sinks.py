@@ -20,6 +20,10 @@ class SinkError(Exception):
     """A sink can't start; the text is one line that says what to change."""
 
 
+def ignored(self: Any, event: Any) -> None:
+    """Stands in a sink for events that mean nothing to it: they are not handed to it at all."""
+
+
 class Sink(Protocol):
     """Receives what inspectors find. Calls are synchronous and short; slow work is the sink's own."""
 
@@ -41,17 +45,24 @@ class Sink(Protocol):
         """Releases everything; may be called twice, and before start."""
 
 
+_Step = tuple[Sink, Callable[[Any], None]]
+
+
 class Fanout:
     """Hands each output to every sink, in order; one sink's failure is logged once and counted."""
 
     def __init__(self, sinks: Iterable[Sink]) -> None:
         self.sinks: Sequence[Sink] = tuple(sinks)
         self.failures: dict[str, int] = {}
-        self._steps: dict[type, Sequence[tuple[Sink, Callable[[Any], None]]]] = {
-            Opened: [(sink, sink.opened) for sink in self.sinks],
-            Found: [(sink, sink.found) for sink in self.sinks],
-            Closed: [(sink, sink.closed) for sink in self.sinks],
+        self._steps: dict[type, Sequence[_Step]] = {
+            Opened: self._told([sink.opened for sink in self.sinks]),
+            Found: self._told([sink.found for sink in self.sinks]),
+            Closed: self._told([sink.closed for sink in self.sinks]),
         }
+
+    def _told(self, steps: Sequence[Callable[[Any], None]]) -> Sequence[_Step]:
+        pairs = zip(self.sinks, steps, strict=True)
+        return [pair for pair in pairs if getattr(pair[1], "__func__", None) is not ignored]
 
     async def start(self) -> None:
         """Starts all sinks, or none: those already started are closed again when one can't start."""

@@ -1,26 +1,26 @@
-"""Spans: one CLIENT span a closed exchange, built in the SDK's export thread.
+"""Spans: one CLIENT span a closed exchange, built in a thread of their own.
 
 What belongs here: the SDK's span types. What doesn't: attributes (attributes.py), spans as bytes
 (spanwriter.py), log records (logs.py).
 
-On the event loop an exchange costs a small object in the batch processor's queue. ``Builder``
-stands between the processor and the real exporter. For an exporter that takes bytes it has them
-written; for any other it makes the ``ReadableSpan``. Both have the ids that the exchange has carried
-since it was opened.
+On the event loop an exchange costs a place in a queue. Behind it, for an exporter that takes bytes
+``Builder`` has them written; for any other it makes the ``ReadableSpan``. Both have the ids that the
+exchange has carried since it was opened. The queue is not the SDK's, whose processor wants an object
+of its own for each; size, batch and delay are those of the SDK's settings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import SpanKind, Status, StatusCode
 
+from teeline.proxy.background import Background, detached
 from teeline.proxy.telemetry import names
 from teeline.proxy.telemetry.attributes import Describer, end_of, nanoseconds
 from teeline.proxy.telemetry.pipeline import (
@@ -37,25 +37,9 @@ from teeline.proxy.telemetry.spanwriter import SpanWriter
 from teeline.proxy.telemetry.wire import DirectSpanExporter
 from teeline.validators.model import Exchange, Violation
 
-_QUEUED: Final = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
-"""What the processor looks at to see whether a span is wanted; the sampler decides when it is
-built.
-"""
 
-
-class DeferredSpan(ReadableSpan):
-    """A closed exchange on its way to becoming a span."""
-
-    def __init__(self, exchange: Exchange) -> None:  # the base's fields are never read
-        self.exchange = exchange
-
-    @property
-    def context(self) -> SpanContext:
-        return _QUEUED
-
-
-class Builder(SpanExporter):
-    """Builds deferred spans and hands them to ``exporter``; all are lost after ``shutdown``."""
+class Builder:
+    """Builds the spans of exchanges and hands them to ``exporter``; all are lost after ``stop``."""
 
     def __init__(
         self,
@@ -86,16 +70,13 @@ class Builder(SpanExporter):
         else:
             self._outlet = Outlet(tally, self.span, self._send, exporter.shutdown)
 
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        exchanges = [span.exchange for span in spans if isinstance(span, DeferredSpan)]
-        done = self._outlet.send(exchanges)
-        return SpanExportResult.SUCCESS if done else SpanExportResult.FAILURE
+    def export(self, exchanges: Sequence[Exchange]) -> bool:
+        """Whether the collector took the spans of these exchanges; blocks until that is known."""
+        return self._outlet.send(exchanges)
 
-    def shutdown(self) -> None:
+    def stop(self) -> None:
+        """Ends retries that are under way."""
         self._outlet.stop()
-
-    def force_flush(self, timeout_millis: int = 30000) -> bool:
-        return self._exporter.force_flush(timeout_millis)
 
     def _send(self, built: Sequence[ReadableSpan]) -> bool:
         return self._exporter.export(built) is SpanExportResult.SUCCESS
@@ -138,22 +119,37 @@ class SpanPipeline:
     def __init__(self, builder: Builder, tally: Tally, queueing: Queueing) -> None:
         self._builder = builder
         self._tally = tally
-        self._processor = BatchSpanProcessor(
-            builder,
-            max_queue_size=queueing.capacity,
-            schedule_delay_millis=queueing.delay_ms,
-            max_export_batch_size=queueing.batch,
+        self._background: Background[Exchange] = Background(
+            "teeline-spans",
+            self._export,
+            capacity=queueing.capacity,
+            batch=queueing.batch,
+            interval=queueing.delay_ms / 1000,
         )
 
+    def start(self) -> None:
+        self._background.start()
+
     def add(self, exchange: Exchange) -> None:
+        # What was admitted always finds room: the books refuse earlier than the queue.
         if self._tally.admit():
-            self._processor.on_end(DeferredSpan(exchange))
+            self._background.offer(exchange)
 
-    def flush(self) -> None:
-        """Blocks until the queue is empty, or each batch in it has failed."""
-        self._processor.force_flush()
+    async def flush(self, deadline: float) -> None:
+        """Waits until the queue is empty, or each batch in it has failed; TimeoutError."""
+        await self._background.flush(deadline)
 
-    def shutdown(self) -> None:
-        """Blocks until the thread has ended; what is left in the queue is lost and counted."""
-        self._builder.shutdown()
-        self._processor.shutdown()  # type: ignore[no-untyped-call]
+    async def stop(self, deadline: float) -> bool:
+        """Ends the thread; what is left in the queue is lost and counted. False where ``deadline``
+        seconds were not enough.
+        """
+        try:
+            # In a thread, for it may wait for whatever the exporter is doing.
+            await detached(self._builder.stop, "teeline-span-shutdown", deadline)
+        except TimeoutError:
+            return False
+        return await self._background.stop(deadline)
+
+    def _export(self, exchanges: list[Exchange]) -> bool:
+        self._builder.export(exchanges)
+        return True  # what the collector didn't take is lost, and counted
