@@ -367,7 +367,13 @@ _ROOT = {
     ),
     "telemetry": _Section(TelemetryConfig, {"span_events": _flag, "info_records": _flag}),
     "admin": _Section(
-        AdminConfig, {"listen": _address_or_off, "token_file": _path, "allowed_hosts": _hosts}
+        AdminConfig,
+        {
+            "listen": _address_or_off,
+            "token_file": _path,
+            "allowed_hosts": _hosts,
+            "trace_url": _text,
+        },
     ),
     "clients": _Section(
         ClientsConfig,
