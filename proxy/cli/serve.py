@@ -25,6 +25,8 @@ from teeline.proxy.audit.indexkeeper import IndexKeeper
 from teeline.proxy.cli import CANT_RUN, USAGE
 from teeline.proxy.console import ConsoleSink
 from teeline.proxy.inspectpool import InspectPool
+from teeline.proxy.monitor.configured import feed_of, monitor_of, page_url
+from teeline.proxy.monitor.pages import Monitor
 from teeline.proxy.reports.model import tool_version
 from teeline.proxy.schemapool import SchemaPool
 from teeline.proxy.server import Listener, ProxyServer, ServeError
@@ -161,9 +163,11 @@ async def _serve(config: Config, parts: Parts, say: Say) -> None:
     large = InspectPool(config.limits)
     audit = parts.audit
     index = IndexKeeper(config.audit.dir) if audit and config.audit.index else None
+    monitor = monitor_of(config)
+    feed = None if monitor is None else feed_of(config, monitor.hub.take)
     server = ProxyServer(
         config,
-        parts.all,
+        parts.all if feed is None else [*parts.all, feed],
         checker,
         aside=large,
         capture=audit and audit.capture,
@@ -178,7 +182,7 @@ async def _serve(config: Config, parts: Parts, say: Say) -> None:
         version=tool_version(),
         index=index,
     )
-    admin = AdminServer(config.admin, parts.metrics.meter, running.unready, running.status)
+    admin = _admin(config, running, monitor)
     signals: asyncio.Queue[None] = asyncio.Queue()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, signals.put_nowait, None)
@@ -186,7 +190,7 @@ async def _serve(config: Config, parts: Parts, say: Say) -> None:
     try:
         address = await admin.start()
         running.listeners = await server.start()
-        for line in banner(running.listeners, parts.all, config, address):
+        for line in banner(running.listeners, parts.all, config, address, monitor):
             say(line)
         if index is not None:
             index.start()
@@ -202,7 +206,16 @@ async def _serve(config: Config, parts: Parts, say: Say) -> None:
         await asyncio.gather(checker.close(), large.close())
         if index is not None and not await index.stop(_INDEX_SECONDS):
             log.warning("audit: the index was still being written at the end")
+        if monitor is not None:
+            await monitor.close()
         await admin.close()
+
+
+def _admin(config: Config, running: Running, monitor: Monitor | None) -> AdminServer:
+    meter, unready, status = running.metrics.meter, running.unready, running.status
+    if monitor is None:
+        return AdminServer(config.admin, meter, unready, status)
+    return AdminServer(config.admin, meter, unready, status, monitor.routes(), monitor.admits)
 
 
 def _aside(server: ProxyServer, checker: SchemaPool, config: Config, say: Say) -> Iterator[Any]:
@@ -228,6 +241,7 @@ def banner(
     sinks: Iterable[Sink],
     config: Config,
     admin: ListenAddress | None = None,
+    monitor: Monitor | None = None,
 ) -> Iterator[str]:
     """What is said at the start: where to point clients, and where findings go."""
     for listener in listeners:
@@ -240,6 +254,9 @@ def banner(
     exports = any(isinstance(sink, TelemetrySink) for sink in sinks)
     yield f"OTLP: {'on' if exports else 'off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)'}"
     yield f"admin: {'off' if admin is None else f'http://{admin}'}"
+    if admin is not None and monitor is not None:
+        once = "" if monitor.sessions is None else " (signs in once, within 15 minutes)"
+        yield f"live page: {page_url(admin, monitor.sessions)}{once}"
 
 
 async def warm_up(checker: SchemaPool) -> None:

@@ -1,0 +1,96 @@
+// What is shown, held in the address: a page can be sent to somebody else as it stands.
+
+import { el } from "/monitor/static/dom.js";
+
+export const NAMES = ["upstream", "model", "operation", "verdict", "rule", "status", "text"];
+const OPERATIONS = ["chat", "responses", "embeddings", "completions", "models", "connection", "other"];
+
+/** The filters of the address, as parameters for the API. */
+export function query() {
+  const given = new URLSearchParams(location.search);
+  const kept = new URLSearchParams();
+  for (const name of NAMES) for (const value of given.getAll(name)) if (value) kept.append(name, value);
+  return kept;
+}
+
+/** The form above the list. Tells `changed` when the address holds other filters. */
+export class Filters extends EventTarget {
+  constructor(upstreams) {
+    super();
+    const options = (words, every) => [
+      el("option", { value: "", text: every }), ...words.map((word) => el("option", { value: word, text: word })),
+    ];
+    this.fields = {
+      text: field("search", "text", "id, request id or message"),
+      verdict: el("select", { id: "f-verdict" }, ...options(["pass", "warn", "fail"], "any verdict")),
+      upstream: el("select", { id: "f-upstream" }, ...options(upstreams, "any upstream")),
+      operation: el("select", { id: "f-operation" }, ...options(OPERATIONS, "any operation")),
+      model: field("search", "model", "exact name"),
+      rule: field("search", "rule", "id or family"),
+      status: field("search", "status", "429 or 5xx"),
+    };
+    this.clear = el("button", { type: "button", text: "Clear", on: { click: () => this.set(new URLSearchParams()) } });
+    this.element = el(
+      "form",
+      { class: "filters", role: "search", "aria-label": "Filter exchanges" },
+      ...Object.entries(this.fields).map(([name, input]) =>
+        el("label", { class: `filter ${name}` }, el("span", { text: name[0].toUpperCase() + name.slice(1) }), input)),
+      this.clear,
+    );
+    this.element.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.read();
+    });
+    this.element.addEventListener("change", () => this.read());
+    this.write();
+  }
+
+  focus() {
+    this.fields.text.focus();
+    this.fields.text.select();
+  }
+
+  /** Puts other filters into the address. */
+  set(parameters) {
+    const text = parameters.toString();
+    if (text === query().toString() && !new URLSearchParams(location.search).has("before")) return;
+    history.pushState(null, "", text ? `/monitor/?${text}` : "/monitor/");
+    this.write();
+    this.dispatchEvent(new Event("changed"));
+  }
+
+  read() {
+    const parameters = query();
+    for (const [name, input] of Object.entries(this.fields)) {
+      const value = input.value.trim();
+      // A link may have asked for several values; a field that wasn't touched keeps them.
+      if (value === shown(parameters, name)) continue;
+      parameters.delete(name);
+      if (value) parameters.set(name, value);
+    }
+    this.set(parameters);
+  }
+
+  /** Brings the fields to what the address says. */
+  write() {
+    const parameters = query();
+    for (const [name, input] of Object.entries(this.fields)) {
+      const value = shown(parameters, name);
+      if (input.tagName === "SELECT" && ![...input.options].some((option) => option.value === value)) {
+        input.append(el("option", { value, text: value }));
+      }
+      input.value = value;
+      input.closest("label")?.classList.toggle("set", value !== "");
+    }
+    this.clear.hidden = parameters.size === 0;
+  }
+}
+
+const shown = (parameters, name) => parameters.getAll(name).join(" ");
+
+function field(type, name, placeholder) {
+  return el("input", {
+    id: `f-${name}`, type, placeholder, maxlength: 256, autocomplete: "off", spellcheck: "false",
+    autocapitalize: "none", dir: "auto",
+  });
+}
