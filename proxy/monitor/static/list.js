@@ -26,7 +26,7 @@ export function row(exchange) {
   const under = !exchange.ended;
   return el(
     "tr",
-    { role: "row", class: under ? "open" : exchange.verdict, "data-id": exchange.id },
+    { role: "row", class: under ? "open" : exchange.verdict, "data-id": exchange.id, "data-end": exchange.at + (exchange.seconds ?? 0) },
     el("td", { class: "began" }, el("a", {
       href: `/monitor/exchange/${encodeURIComponent(exchange.id)}`, tabindex: "-1", title: iso(exchange.at), text: time(exchange.at),
     })),
@@ -199,7 +199,7 @@ export class List extends EventTarget {
   goBack() {
     const last = this.body.lastElementChild;
     if (this.mode === "past" && this.older) this.travel({ before: this.older });
-    else if (last && this.mode !== "past") this.travel({ until: Date.parse(last.querySelector("a").title) / 1000 });
+    else if (last && this.mode !== "past") this.travel({ until: last.dataset.end });
   }
 
   goTo() {

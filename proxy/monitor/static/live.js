@@ -59,7 +59,10 @@ export class Live extends EventTarget {
     if (kind === "snapshot") this.series.clear();
     for (const [name, slots] of Object.entries(told.series)) this.merge(name, slots);
     this.dispatchEvent(new CustomEvent(kind, { detail: told }));
+    // Told to whoever observes, and not kept: this page is open for days.
     performance.measure("teeline-update", "teeline-take");
+    performance.clearMeasures("teeline-update");
+    performance.clearMarks("teeline-take");
   }
 
   merge(name, slots) {
