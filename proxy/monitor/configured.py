@@ -9,7 +9,8 @@ what the feed tells to the hub: straight, or through whatever lies between two p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from teeline.config.model import Config, ListenAddress
 from teeline.proxy.admin import read_token
@@ -23,10 +24,12 @@ from teeline.proxy.reports.model import tool_version
 _REACHABLE: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
-def monitor_of(config: Config, note: str = "") -> Monitor | None:
+def monitor_of(
+    config: Config, note: str = "", *, clock: Callable[[], float] = time.time
+) -> Monitor | None:
     """The page; None where there is no admin port. AdminError where its token can't be read.
 
-    ``note`` is a line for whoever opens it.
+    ``note`` is a line for whoever opens it; ``clock`` gives Unix seconds.
     """
     admin = config.admin
     if admin.listen is None:
@@ -34,18 +37,24 @@ def monitor_of(config: Config, note: str = "") -> Monitor | None:
     token = None if admin.token_file is None else read_token(admin.token_file)
     upstreams = {upstream.name: str(upstream.url) for upstream in config.upstreams}
     return Monitor(
-        Hub(upstreams),
+        Hub(upstreams, clock=clock),
         Facts(tool_version(), upstreams, admin.trace_url, note),
-        History(config.audit.dir) if keeps_history(config) else None,
+        History(config.audit.dir, clock=clock) if keeps_history(config) else None,
         None if token is None else Sessions(token),
     )
 
 
-def feed_of(config: Config, publish: Publish, worker: str = "0") -> FeedSink | None:
+def feed_of(
+    config: Config,
+    publish: Publish,
+    worker: str = "0",
+    *,
+    clock: Callable[[], float] = time.time,
+) -> FeedSink | None:
     """The sink of a process that serves; None where there is no page. ``worker`` is its name."""
     if config.admin.listen is None:
         return None
-    return FeedSink(publish, worker, details=not keeps_history(config))
+    return FeedSink(publish, worker, details=not keeps_history(config), clock=clock)
 
 
 def keeps_history(config: Config) -> bool:

@@ -39,6 +39,10 @@ _HEADERS: Final = {
 }
 
 
+def _always() -> bool:
+    return True
+
+
 class Streams:
     """The event streams of one hub; ``viewers`` are open now."""
 
@@ -57,8 +61,13 @@ class Streams:
         self._most = most
         self._closing = asyncio.Event()
 
-    async def serve(self, request: web.Request, asked: Asked) -> web.StreamResponse:
-        """Sends a snapshot, or what was missed since Last-Event-ID, then updates until one side ends."""
+    async def serve(
+        self, request: web.Request, asked: Asked, admitted: Callable[[], bool] = _always
+    ) -> web.StreamResponse:
+        """Sends a snapshot, or what was missed since Last-Event-ID, then updates until one side ends.
+
+        ``admitted`` is asked before each: a session may end while its stream is open.
+        """
         if self.viewers >= self._most:
             text = f"{self._most} pages are open already\n"
             return web.Response(
@@ -68,7 +77,8 @@ class Streams:
         try:
             response = web.StreamResponse(headers=_HEADERS)
             await response.prepare(request)
-            await self._send(response, asked, request.headers.get("Last-Event-ID", ""))
+            last = request.headers.get("Last-Event-ID", "")
+            await self._send(response, asked, last, admitted)
         except (ConnectionError, TimeoutError):
             pass  # the viewer is gone, which is how streams end
         finally:
@@ -79,7 +89,9 @@ class Streams:
         """Ends all streams; the browser comes back if there is something to come back to."""
         self._closing.set()
 
-    async def _send(self, response: web.StreamResponse, asked: Asked, last: str) -> None:
+    async def _send(
+        self, response: web.StreamResponse, asked: Asked, last: str, admitted: Callable[[], bool]
+    ) -> None:
         cursor = self._hub.resumed(last)
         if cursor is None:
             found, cursor = self._hub.snapshot(asked)
@@ -90,7 +102,7 @@ class Streams:
         await _write(response, f"retry: {RETRY}\n".encode() + _event(kind, found, cursor))
         faults_at = sent_at = self._clock()
         version = self._hub.version
-        while not await self._ended(self._period):
+        while not await self._ended(self._period) and admitted():
             now = self._clock()
             if version == self._hub.version and now - sent_at < IDLE:
                 continue

@@ -44,7 +44,7 @@ from teeline.validators.model import Exchange, Severity, Verdict, Violation
 VERSION: Final = 1
 PERIOD: Final = 0.25
 """Seconds between two batches at least."""
-ROWS: Final = 100
+ROWS: Final = 50
 """Rows of closed exchanges a batch."""
 STREAMS: Final = 50
 """Rows of exchanges under way a batch."""
@@ -82,9 +82,8 @@ class Tally:
         self.closed += 1
         self.failed += verdict is Verdict.FAIL
         self.warned += verdict is Verdict.WARN
-        for kind, count in reported_tokens(exchange.usage):
-            if kind == "output":
-                self.tokens += count
+        if exchange.usage:
+            self.tokens += dict(reported_tokens(exchange.usage)).get("output", 0)
         timing = exchange.timing
         if timing.first_event is not None:
             number = latency.bucket(timing.first_event - timing.start)
@@ -116,10 +115,12 @@ class Batch:
         return found
 
     def close(self, exchange: Exchange) -> None:
-        verdict = exchange.verdict
+        verdict, clean = Verdict.PASS, True
+        if exchange.violations:
+            verdict = exchange.verdict
+            clean = verdict is Verdict.PASS and exchange.client_verdict is Verdict.PASS
         self.tally(exchange.upstream).add(exchange, verdict)
         self.closed += 1
-        clean = verdict is Verdict.PASS and exchange.client_verdict is Verdict.PASS
         (self.clean if clean else self.broken).append(exchange)
 
     def find(self, exchange: Exchange, violation: Violation) -> None:

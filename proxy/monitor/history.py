@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from teeline.proxy.audit import schema
 from teeline.proxy.audit.index import SEVERITIES
@@ -36,9 +36,13 @@ BUCKETS: Final = 144
 FAULTS: Final = 40
 DEADLINE: Final = 10.0
 """Seconds that a question may take."""
+KEPT: Final = 30.0
+"""Seconds that sums over a day stay good."""
 WAITING: Final = 16
 """Questions that may wait for their turn."""
 
+_REST: Final = 20.0
+"""Times as long as they took such sums stay good, so that a full log costs a twentieth at most."""
 _STEPS = 10_000
 """Instructions of SQLite between two looks at the time."""
 _WORDS: Final = {number: word for word, number in SEVERITIES.items()}
@@ -78,6 +82,26 @@ class Recorded(NamedTuple):
     url: str | None
 
 
+class _Kept(Generic[Answer]):
+    """An answer that many ask for: asked anew when it is old, and the older the longer it took."""
+
+    def __init__(self, ask: Callable[[], Awaitable[Answer]], clock: Callable[[], float]) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._answer: Answer | None = None
+        self._until = 0.0
+
+    async def get(self) -> Answer:
+        async with self._lock:
+            begun = self._clock()
+            if self._answer is None or begun >= self._until:
+                self._answer = await self._ask()
+                now = self._clock()
+                self._until = now + max(KEPT, _REST * (now - begun))
+            return self._answer
+
+
 class History:
     """Asks the index of the log in ``folder``; used on one event loop."""
 
@@ -87,6 +111,10 @@ class History:
         self._waiting = 0
         self._db: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, "teeline-history")
+        self._day = _Kept(lambda: self._ask(lambda db: _day(db, self._clock())), time.monotonic)
+        self._scores = _Kept(
+            lambda: self._ask(lambda db: _scores(db, self._clock() - DAY)), time.monotonic
+        )
 
     async def rows(
         self, asked: Asked, before: Place | None = None, until: float | None = None
@@ -99,12 +127,13 @@ class History:
         return await self._ask(lambda db: _record(db, self.folder, exchange))
 
     async def day(self) -> dict[str, Any]:
-        """The last 24 hours: a chart an upstream, and the faults."""
-        return await self._ask(lambda db: _day(db, self._clock()))
+        """The last 24 hours: a chart an upstream, and the faults. As of KEPT seconds ago at most, or
+        longer where it takes long."""
+        return await self._day.get()
 
     async def scores(self) -> dict[str, dict[str, Any]]:
-        """Score and band of each upstream over the last 24 hours."""
-        return await self._ask(lambda db: _scores(db, self._clock() - DAY))
+        """Score and band of each upstream over the last 24 hours, as old as those of ``day``."""
+        return await self._scores.get()
 
     async def run(self, function: Callable[[], Answer]) -> Answer:
         """Something else that reads files, in the same thread. HistoryError."""

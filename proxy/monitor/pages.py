@@ -7,10 +7,10 @@ answers (hub.py, history.py, details.py), the port and its guard (admin.py).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import re
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -50,8 +50,7 @@ _POLICY: Final = (
 )
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}\Z")
 _SECRET: Final = 8192
-_SCORES_EVERY: Final = 30.0
-_SCORES_LOOK: Final = 2.0
+_SCORES_EVERY: Final = 5.0
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -76,16 +75,12 @@ class Monitor:
         facts: Facts,
         history: History | None = None,
         sessions: Sessions | None = None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.hub = hub
         self.sessions = sessions
         self._facts = facts
         self._history = history
-        self._clock = clock
         self._streams = Streams(hub)
-        self._scored: float | None = None
 
     def routes(self) -> Iterator[web.AbstractRouteDef]:
         shell = _file("index.html")
@@ -115,6 +110,11 @@ class Monitor:
             return True
         return self.sessions is not None and self.sessions.holds(request.cookies, _cookie(request))
 
+    def _remains(self, request: web.Request) -> bool:
+        """Whether who was let in still may be: a token stays right, a session ends."""
+        by_token = self.sessions is None or "Authorization" in request.headers
+        return by_token or self.admits(request)
+
     async def close(self) -> None:
         """Ends the event streams, which otherwise hold the port open, and the question under way."""
         self._streams.close()
@@ -140,7 +140,7 @@ class Monitor:
         asked_for = _asked(request)
         scoring = asyncio.create_task(self._keep_scores())
         try:
-            return await self._streams.serve(request, asked_for)
+            return await self._streams.serve(request, asked_for, lambda: self._remains(request))
         finally:
             scoring.cancel()
 
@@ -200,16 +200,12 @@ class Monitor:
         return self._history
 
     async def _keep_scores(self) -> None:
-        """As long as someone looks, and not more often than they change."""
+        """As long as someone looks."""
         while self._history is not None:
-            now = self._clock()
-            if self._scored is None or now - self._scored >= _SCORES_EVERY:
-                self._scored = now
-                try:
-                    self.hub.scores = await self._history.scores()
-                except HistoryError:
-                    self._scored = None  # the index is being made: the window of now serves
-            await asyncio.sleep(_SCORES_LOOK)
+            # The index may be in the making: until then the window of now serves.
+            with contextlib.suppress(HistoryError):
+                self.hub.scores = await self._history.scores()
+            await asyncio.sleep(_SCORES_EVERY)
 
     # -- signing in and out ----------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from teeline.proxy.audit.index import SEVERITIES, VERDICTS
 from teeline.proxy.audit.query import Broken, Entry
 from teeline.proxy.text import int64, printable
-from teeline.validators.model import Exchange, Violation
+from teeline.validators.model import Exchange, Verdict, Violation
 
 Row = dict[str, Any]
 
@@ -24,6 +24,7 @@ _NAME: Final = 128
 _MESSAGE: Final = 300
 
 _VERDICTS: Final = {number: word for word, number in VERDICTS.items()}
+_CLEAN: Final = (Verdict.PASS, Verdict.PASS)
 _SEVERITIES: Final = {number: word for word, number in SEVERITIES.items()}
 
 
@@ -32,6 +33,7 @@ def live_row(exchange: Exchange) -> Row:
     timing = exchange.timing
     # Taken once: an exchange under way goes on growing in another thread.
     violations = list(exchange.violations)
+    ours, theirs = (exchange.verdict, exchange.client_verdict) if violations else _CLEAN
     return {
         "id": printable(exchange.id, _NAME),
         "at": round(timing.start, 6),
@@ -41,8 +43,8 @@ def live_row(exchange: Exchange) -> Row:
         "stream": exchange.stream,
         "status": None if exchange.status is None else int64(exchange.status),
         "request_id": _text(exchange.request_id),
-        "verdict": exchange.verdict.value,
-        "client_verdict": exchange.client_verdict.value,
+        "verdict": ours.value,
+        "client_verdict": theirs.value,
         "ended": None if exchange.ended is None else exchange.ended.value,
         "inspection": printable(exchange.inspection, _NAME),
         "seconds": _since(timing.start, timing.end),

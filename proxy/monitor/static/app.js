@@ -1,7 +1,7 @@
 // Which page this is, and how its parts hear of what happens.
 
 import { Cards } from "/monitor/static/cards.js";
-import { el, put, say } from "/monitor/static/dom.js";
+import { el, put, remember, say } from "/monitor/static/dom.js";
 import { showExchange } from "/monitor/static/exchange.js";
 import { Faults } from "/monitor/static/faults.js";
 import { Filters, query } from "/monitor/static/filters.js";
@@ -51,7 +51,7 @@ class Overview {
     this.filters = new Filters(Object.keys(facts.upstreams));
     this.day = null;
     this.known = null;
-    this.saidAt = 0;
+    this.saidAt = -Infinity;
     this.asked = 0;
   }
 
@@ -93,6 +93,7 @@ class Overview {
   /** What the address asks for: the past, or now. */
   async load() {
     const asked = (this.asked += 1);
+    remember();
     const place = new URLSearchParams(location.search);
     const past = this.facts.history && (place.has("until") || place.has("before"));
     this.list.mode = past ? "past" : "live";

@@ -62,8 +62,8 @@ class Card {
       ["rate", "Requests", "requests a second, over the last minute"],
       ["open", "Open", "exchanges under way"],
       ["failing", "Failing", "share of the exchanges of the last 15 minutes that fail"],
-      ["p50", "First event p50", "time to a stream's first event, last 15 minutes"],
-      ["p95", "First event p95", "time to a stream's first event, last 15 minutes"],
+      ["p50", "1st event p50", "time to a stream's first event, last 15 minutes"],
+      ["p95", "1st event p95", "time to a stream's first event, last 15 minutes"],
       ["tokens", "Tokens", "output tokens a second as the relay reported them, over the last minute"],
     ];
     this.requests = new Chart({
@@ -72,7 +72,7 @@ class Card {
       format: rate,
     });
     this.first = new Chart({
-      label: "First event",
+      label: "1st event",
       lines: [{ name: "p95", class: "high" }, { name: "p50", class: "all" }],
       format: seconds,
     });

@@ -56,3 +56,11 @@ export function badge(word, label = word) {
     el("span", { text: label }),
   );
 }
+
+const LIST = "teeline-list";
+
+/** Remembers which list this is, so that a page that was opened from it leads back to it. */
+export const remember = () => sessionStorage.setItem(LIST, location.search);
+
+/** The way back. */
+export const wayBack = () => el("p", {}, el("a", { href: `/monitor/${sessionStorage.getItem(LIST) ?? ""}`, text: "All exchanges" }));

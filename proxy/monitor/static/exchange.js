@@ -1,6 +1,6 @@
 // One exchange, from its head down to the event that broke it.
 
-import { badge, el, foreign, put } from "/monitor/static/dom.js";
+import { badge, el, foreign, put, wayBack } from "/monitor/static/dom.js";
 import { bytes, count, iso, seconds, time } from "/monitor/static/format.js";
 
 const AGAIN = 1000;
@@ -13,7 +13,7 @@ export async function showExchange(main, id, facts, tries = 0) {
   if (!answer.ok) {
     const why = (await answer.text()).trim().slice(0, 300);
     if (answer.status === 503 && tries < PATIENCE) return later(main, id, facts, tries);
-    return put(main, el("h1", { text: "No such exchange" }), el("p", { class: "empty", text: why }), back());
+    return put(main, el("h1", { text: "No such exchange" }), el("p", { class: "empty", text: why }), wayBack());
   }
   const exchange = await answer.json();
   document.title = `${exchange.verdict} ${exchange.model ?? exchange.operation} · teeline`;
@@ -24,14 +24,12 @@ export async function showExchange(main, id, facts, tries = 0) {
 
 const later = (main, id, facts, tries) => setTimeout(() => showExchange(main, id, facts, tries + 1), AGAIN);
 
-const back = () => el("p", {}, el("a", { href: "/monitor/", text: "All exchanges" }));
-
 function head(exchange) {
   const under = !exchange.ended;
   return el(
     "div",
     { class: "title" },
-    back(),
+    wayBack(),
     el("h1", {}, badge(under ? "open" : exchange.verdict), " ", foreign(`${exchange.method ?? exchange.operation} ${exchange.path ?? ""}`.trim(), 160)),
     el("p", { class: "quiet mono" }, foreign(exchange.id, 64)),
   );
@@ -142,7 +140,7 @@ function timeline(exchange) {
   const heads = [["After", "number"], ["What", ""], ["Event", "number"], ["Size", "number"], ["What broke here", ""]];
   return el("section", { "aria-labelledby": "timeline" },
     el("h2", { id: "timeline", text: "Timeline" }),
-    el("div", { class: "scroll" }, el("table", { class: "timeline", role: "table" },
+    el("div", { class: "scroll", role: "region", "aria-label": "Entries of the timeline", tabindex: 0 }, el("table", { class: "timeline", role: "table" },
       el("caption", { class: "visually-hidden", text: "What came when; entries that show a violation are marked" }),
       el("thead", {}, el("tr", { role: "row" }, ...heads.map(([name, kind]) => el("th", { scope: "col", class: kind, text: name })))),
       el("tbody", {}, ...entries))));

@@ -9,7 +9,7 @@ const HEADS = [
   ["Severity", ""], ["Rule", ""], ["Upstream", ""], ["Model", ""], ["Count", "number"], ["Trend", ""],
   ["First seen", ""], ["Last seen", ""],
 ];
-const FIRST = 8;
+const FIRST = 6;
 
 export class Faults {
   constructor() {

@@ -34,7 +34,7 @@ export class Filters extends EventTarget {
       "form",
       { class: "filters", role: "search", "aria-label": "Filter exchanges" },
       ...Object.entries(this.fields).map(([name, input]) =>
-        el("label", { class: `filter ${name}` }, el("span", { text: name[0].toUpperCase() + name.slice(1) }), input)),
+        el("div", { class: `filter ${name}` }, el("label", { for: `f-${name}`, text: name[0].toUpperCase() + name.slice(1) }), input)),
       this.clear,
     );
     this.element.addEventListener("submit", (event) => {
@@ -80,7 +80,7 @@ export class Filters extends EventTarget {
         input.append(el("option", { value, text: value }));
       }
       input.value = value;
-      input.closest("label")?.classList.toggle("set", value !== "");
+      input.parentElement?.classList.toggle("set", value !== "");
     }
     this.clear.hidden = parameters.size === 0;
   }

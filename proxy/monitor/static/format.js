@@ -5,7 +5,7 @@ const clock = new Intl.DateTimeFormat(undefined, {
   hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false,
 });
 const day = new Intl.DateTimeFormat(undefined, {
-  month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false,
+  month: "numeric", day: "numeric", hour: "2-digit", minute: "2-digit", hour12: false,
 });
 
 const missing = (value) => value === null || value === undefined;

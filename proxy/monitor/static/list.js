@@ -7,8 +7,9 @@ import { bytes, count, iso, seconds, time } from "/monitor/static/format.js";
 export const MOST = 200;
 const HELD = 200;
 const HEADS = [
-  ["Began", ""], ["Verdict", ""], ["Upstream", ""], ["Operation", ""], ["Model", ""], ["Status", "number"],
-  ["First byte", "number"], ["Took", "number"], ["Size", "number"], ["What broke", ""],
+  ["Began", "began"], ["Verdict", "verdict"], ["Upstream", "upstream"], ["Operation", "operation"], ["Model", "model"],
+  ["Status", "number status"], ["First byte", "number first"], ["Took", "number took"], ["Size", "number size"],
+  ["What broke", "broken"],
 ];
 
 export function table(caption, body) {

@@ -1,18 +1,17 @@
 // A rule: what it is, why it hurts, how to fix it, and what breaking it looks like.
 
-import { badge, el, foreign, put } from "/monitor/static/dom.js";
+import { badge, el, foreign, put, wayBack } from "/monitor/static/dom.js";
 
 export async function showRule(main, id) {
   const answer = await fetch(`/monitor/api/rules/${encodeURIComponent(id)}`);
   if (answer.status === 401) return location.assign("/monitor/login");
-  const back = el("p", {}, el("a", { href: "/monitor/", text: "All exchanges" }));
-  if (!answer.ok) return put(main, el("h1", { text: "No such rule" }), back);
+  if (!answer.ok) return put(main, el("h1", { text: "No such rule" }), wayBack());
   const rule = await answer.json();
   document.title = `${rule.id} · teeline`;
   const observed = rule.severity === "info";
   return put(
     main,
-    el("div", { class: "title" }, back, el("h1", {}, badge(rule.severity), " ", foreign(rule.id, 80))),
+    el("div", { class: "title" }, wayBack(), el("h1", {}, badge(rule.severity), " ", foreign(rule.id, 80))),
     el("dl", { class: "words" },
       ...[["What", rule.summary], ["Why it hurts", rule.why], ["How to fix it", rule.fix], ["Rests on", rule.source]].map(([name, text]) =>
         el("div", {}, el("dt", { text: name }), el("dd", {}, foreign(text, 4000))))),

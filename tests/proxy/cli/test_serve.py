@@ -452,3 +452,32 @@ def test_without_an_admin_port_it_serves_all_the_same(monkeypatch: pytest.Monkey
             assert (await wire.read_message()).body == b"ok"
 
     run(test())
+
+
+def test_the_live_pages_address_signs_in_once_where_a_token_is_demanded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What the start says is all that a browser needs, and worth nothing afterwards."""
+    token = tmp_path / "token"
+    token.write_text("t0ken-" + "x" * 20)
+    monkeypatch.setenv("TEELINE__ADMIN__TOKEN_FILE", str(token))
+
+    async def test() -> None:
+        async with raw_upstream(answering(OK)) as upstream, serve(upstream.url) as teeline:
+            assert teeline.process.stderr is not None
+            said = (await teeline.process.stderr.readline()).decode()
+            address, _, once = said.removeprefix("live page: ").partition(" ")
+            assert once == "(signs in once, within 15 minutes)\n"
+            page, _, code = address.partition("/login?code=")
+            assert page == f"{teeline.admin}/monitor"
+            async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
+                async with browser.get(f"{page}/api/facts") as answer:
+                    assert answer.status == 401
+                async with browser.post(f"{page}/api/login", data=code) as answer:
+                    assert answer.status == 204
+                async with browser.get(f"{page}/api/facts") as answer:
+                    assert (await answer.json())["history"] is True
+                async with browser.post(f"{page}/api/login", data=code) as answer:
+                    assert answer.status == 403
+
+    run(test())

@@ -6,13 +6,14 @@ import asyncio
 import json
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 from teeline.proxy.monitor.events import PERIOD
 from teeline.proxy.monitor.hub import ROWS
 from teeline.proxy.monitor.rows import live_row
 from tests.proxy.monitor.test_hub import batch, rows
-from tests.proxy.monitor.test_pages import Page, page
+from tests.proxy.monitor.test_pages import TOKEN, Page, page
 from tests.proxy.raw import run
 from tests.proxy.samples import exchange
 
@@ -44,7 +45,9 @@ class Stream:
         self.writer.close()
 
 
-async def viewer(port: Page, query: str = "", last: str = "", *, small: bool = False) -> Stream:
+async def viewer(
+    port: Page, query: str = "", last: str = "", cookie: str = "", *, small: bool = False
+) -> Stream:
     sock = socket.socket()
     if small:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -52,6 +55,7 @@ async def viewer(port: Page, query: str = "", last: str = "", *, small: bool = F
     await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port.port))
     reader, writer = await asyncio.open_connection(sock=sock, limit=1024 if small else 2**20)
     resume = f"Last-Event-ID: {last}\r\n" if last else ""
+    resume += f"Cookie: {cookie}\r\n" if cookie else ""
     head = (
         f"GET /monitor/api/events?{query} HTTP/1.0\r\nHost: 127.0.0.1:{port.port}\r\n{resume}\r\n"
     )
@@ -180,5 +184,19 @@ def test_streams_end_when_the_page_does() -> None:
             await stream.event()
         assert await stream.ended()
         stream.close()
+
+    run(test())
+
+
+def test_a_stream_ends_with_the_session_that_began_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with page(tmp_path, TOKEN) as port:
+            signed_in = await port.ask("/api/login", "POST", TOKEN)
+            cookie = signed_in.headers["Set-Cookie"].partition(";")[0]
+            stream = await viewer(port, cookie=cookie)
+            assert (await stream.event())[0] == "snapshot"
+            await port.ask("/api/logout", "POST", Cookie=cookie)
+            assert await stream.ended()
+            stream.close()
 
     run(test())

@@ -13,7 +13,8 @@ import pytest
 
 from teeline.proxy.monitor import history
 from teeline.proxy.monitor.filters import Asked
-from teeline.proxy.monitor.history import PAGE, WAITING, History, HistoryError, Place
+from teeline.proxy.monitor.history import KEPT, PAGE, WAITING, History, HistoryError, Place
+from tests.proxy.audit.logs import Clock
 from tests.proxy.monitor.past import mixed, record
 from tests.proxy.raw import run
 from tests.proxy.samples import START
@@ -178,3 +179,44 @@ def test_without_an_index_it_is_said_that_the_log_is_whole(tmp_path: Path) -> No
 def test_a_place_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no place"):
         Place.parse(text)
+
+
+def test_sums_over_a_day_are_asked_for_once_however_many_look(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with past(tmp_path, 3) as asking:
+            asked: list[str] = []
+
+            def question(db: Any) -> int:
+                asked.append("day")
+                return len(asked)
+
+            now = Clock(0.0)
+            kept = history._Kept(lambda: asking._ask(question), now)
+            assert await asyncio.gather(*(kept.get() for _ in range(5))) == [1] * 5
+            now.now = KEPT - 1
+            assert await kept.get() == 1
+            now.now = KEPT
+            assert await kept.get() == 2
+
+    run(test())
+
+
+def test_sums_that_take_long_stay_good_for_long() -> None:
+    async def test() -> None:
+        now = Clock(0.0)
+        asked = 0
+
+        async def slow() -> int:
+            nonlocal asked
+            asked += 1
+            now.now += 10
+            return asked
+
+        kept = history._Kept(slow, now)
+        assert await kept.get() == 1
+        now.now += 199
+        assert await kept.get() == 1
+        now.now += 1
+        assert await kept.get() == 2
+
+    run(test())

@@ -15,6 +15,7 @@ import pytest
 
 from teeline.config.model import AdminConfig, ListenAddress
 from teeline.proxy.admin import AdminServer
+from teeline.proxy.audit.bodies import BodyStore, Keep
 from teeline.proxy.monitor import pages
 from teeline.proxy.monitor.access import Sessions
 from teeline.proxy.monitor.feed import FeedSink
@@ -23,6 +24,8 @@ from teeline.proxy.monitor.hub import Hub
 from teeline.proxy.monitor.pages import Facts, Monitor
 from teeline.proxy.telemetry.metrics import Meter
 from teeline.validators.events import Closed, Opened
+from tests.proxy.audit.logs import writer
+from tests.proxy.audit.test_export import STREAM, recording
 from tests.proxy.monitor.past import mixed, record
 from tests.proxy.raw import run
 from tests.proxy.samples import exchange, violation
@@ -187,6 +190,29 @@ def test_one_exchange_of_the_past_is_told_in_full_and_can_be_downloaded(tmp_path
             assert (file.status, file.body) == (404, b"no bodies were captured\n")
             assert (await asked.ask("/api/exchange/" + "f" * 32)).status == 404
             assert (await asked.ask("/api/exchange/..%2F..%2Fetc")).status == 404
+
+    run(test())
+
+
+def test_an_exchange_whose_bodies_were_kept_can_be_downloaded_as_a_file(tmp_path: Path) -> None:
+    made = exchange(violation(), id="f" * 32, recording=recording())
+    log = writer(tmp_path)
+    log._bodies = BodyStore(tmp_path, Keep(1 << 30, 1e9))
+    log.start()
+    log.append([made])
+    log.close()
+    record(tmp_path, [])
+
+    async def test() -> None:
+        async with page(tmp_path) as asked:
+            found = json.loads((await asked.ask(f"/api/exchange/{made.id}")).body)
+            assert found["captured"] == "complete"
+            assert "--data-binary @" in found["again"]["relay"]
+            file = await asked.ask(f"/api/exchange/{made.id}/exchange.json")
+            assert 'filename="exchange-' in file.headers["Content-Disposition"]
+            document = json.loads(file.body)
+            assert document["response"]["body_text"].encode() == STREAM
+            assert document["endpoint"] == "/v1/chat/completions"
 
     run(test())
 
