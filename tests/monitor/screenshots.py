@@ -57,6 +57,7 @@ async def pass_by(up: Watched, clock: PastClock) -> None:
             response_bytes=(48_200, 4_100, 17_800)[number],
         )
         under_way.timing.start -= (12.4, 0.3, 3.1)[number]
+        under_way.timing.first_byte = under_way.timing.start + 0.4
         under_way.timing.end = None
         up.open(under_way)
     await up.sinks.drain(20)
