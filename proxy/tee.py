@@ -37,7 +37,7 @@ from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange
 from teeline.validators.operation import operation_of, path_of
 from teeline.validators.policy import Policy
-from teeline.validators.wsresponses import extension_of, is_inspected
+from teeline.validators.wsresponses import Keep, Message, extension_of, is_inspected
 
 log = logging.getLogger("teeline.tee")
 
@@ -111,7 +111,7 @@ class SocketInspector(Inspection, Protocol):
 
 
 Listen = Callable[
-    [Exchange, Callable[[], Exchange], RequestHead, ResponseHead, Limits], SocketInspector
+    [Exchange, Callable[[], Exchange], RequestHead, ResponseHead, Limits, Keep], SocketInspector
 ]
 
 
@@ -182,10 +182,20 @@ class Observers:
             part = new_exchange(now(), exchange.upstream, exchange.client)
             part.trace_id, part.parent_span_id = exchange.trace_id, exchange.span_id
             part.parent_sampled, part.client_key = exchange.parent_sampled, exchange.client_key
+            if self._capture is not None:
+                part.recording = self._capture.open_on_socket(exchange.upstream, head)
             return part
 
+        def keep(part: Exchange, message: Message) -> None:
+            if isinstance(part.recording, Recording):
+                try:
+                    part.recording.message(message)
+                except Exception as error:  # noqa: BLE001  a recording is worth no inspection
+                    self.failed("capture", error)
+                    part.recording.response.partial = True
+
         try:
-            return self._listen(exchange, new, head, answer, self._limits)
+            return self._listen(exchange, new, head, answer, self._limits, keep)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self.failed("inspector", error)
             return None

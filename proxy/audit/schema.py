@@ -4,9 +4,10 @@ What belongs here: tables, indexes, the connection. What doesn't: filling it (in
 (query.py, statistics.py).
 
 The index holds nothing that isn't in the files: it may be deleted, and is then made again. Words
-that repeat (names, rules, messages) stand once in ``words``; times are whole microseconds. Each
-column that can be asked for has an index that ends in the time, so that the newest records of an
-answer come first without being sorted.
+that repeat (names, rules, messages) stand once in ``words``, with the youngest file that uses them (the
+numbers of files are never used again); times are whole microseconds. Each column that can be asked
+for has an index that ends in the time, so that the newest records of an answer come first without
+being sorted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Final
 from teeline.proxy.audit.files import FILE_MODE
 
 FILENAME: Final = "index.sqlite3"
-VERSION: Final = 1
+VERSION: Final = 2
 """Changes with the tables: an index of another version is made again."""
 
 BUSY_SECONDS: Final = 30.0
@@ -31,12 +32,14 @@ _DAMAGED: Final = frozenset(
 
 _TABLES: Final = """
 CREATE TABLE files (
-    id INTEGER PRIMARY KEY, chain TEXT NOT NULL, number INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, chain TEXT NOT NULL, number INTEGER NOT NULL,
     offset INTEGER NOT NULL DEFAULT 0, line INTEGER NOT NULL DEFAULT 0,
     head TEXT NOT NULL DEFAULT '', skipped INTEGER NOT NULL DEFAULT 0,
     settled INTEGER NOT NULL DEFAULT 0, UNIQUE (chain, number)
 );
-CREATE TABLE words (id INTEGER PRIMARY KEY, word TEXT NOT NULL UNIQUE);
+CREATE TABLE words (
+    id INTEGER PRIMARY KEY, word TEXT NOT NULL UNIQUE, file INTEGER NOT NULL DEFAULT 0
+);
 CREATE TABLE exchanges (
     n INTEGER PRIMARY KEY, file INTEGER NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL,
     line INTEGER NOT NULL, at INTEGER NOT NULL, id TEXT NOT NULL, upstream INTEGER NOT NULL,
@@ -50,6 +53,21 @@ CREATE TABLE violations (
     severity INTEGER NOT NULL, count INTEGER NOT NULL, message INTEGER NOT NULL
 );
 CREATE TABLE losses (file INTEGER NOT NULL, at INTEGER NOT NULL, count INTEGER NOT NULL);
+CREATE TABLE totals (
+    file INTEGER NOT NULL, hour INTEGER NOT NULL, upstream INTEGER NOT NULL, model INTEGER NOT NULL,
+    operation INTEGER NOT NULL, stream INTEGER NOT NULL, verdict INTEGER NOT NULL,
+    exchanges INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+    PRIMARY KEY (file, hour, upstream, model, operation, stream, verdict)
+) WITHOUT ROWID;
+CREATE TABLE broken (
+    file INTEGER NOT NULL, hour INTEGER NOT NULL, upstream INTEGER NOT NULL, rule INTEGER NOT NULL,
+    severity INTEGER NOT NULL, exchanges INTEGER NOT NULL, times INTEGER NOT NULL,
+    PRIMARY KEY (file, hour, upstream, rule, severity)
+) WITHOUT ROWID;
+CREATE TABLE failures (
+    file INTEGER NOT NULL, hour INTEGER NOT NULL, upstream INTEGER NOT NULL, family INTEGER NOT NULL,
+    exchanges INTEGER NOT NULL, PRIMARY KEY (file, hour, upstream, family)
+) WITHOUT ROWID;
 """
 _INDEXES: Final = """
 CREATE INDEX exchange_file ON exchanges (file, offset);
@@ -65,7 +83,6 @@ CREATE INDEX exchange_verdict ON exchanges (verdict, at);
 CREATE INDEX exchange_client ON exchanges (client, at);
 CREATE INDEX exchange_ended ON exchanges (ended, at);
 CREATE INDEX violation_exchange ON violations (exchange);
-CREATE INDEX violation_at ON violations (at);
 CREATE INDEX violation_rule ON violations (rule, at);
 CREATE INDEX violation_family ON violations (family, at);
 CREATE INDEX violation_severity ON violations (severity, at);
@@ -151,6 +168,8 @@ def _opened(path: Path | str, busy: float) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous=OFF")
         db.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         db.execute("PRAGMA temp_store=MEMORY")
+        # A long reader lets the write-ahead log grow; it need not stay that large.
+        db.execute(f"PRAGMA journal_size_limit={_CACHE_KIB * 1024}")
     except BaseException:
         db.close()
         raise
@@ -180,7 +199,8 @@ def version_of(db: sqlite3.Connection) -> int:
 
 
 def _make(db: sqlite3.Connection) -> None:
-    tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    tables = db.execute(sql).fetchall()
     for (name,) in tables:
         db.execute(f'DROP TABLE "{name}"')
     for statement in (_TABLES + _INDEXES).split(";"):

@@ -2,6 +2,9 @@
 
 What belongs here: counting. What doesn't: filters (query.py), layout (proxy/reports/statistics.py).
 
+Where only time and upstreams are asked for, whole hours come from their sums (sums.py) and records are
+looked at in the hours at both ends alone; any other question walks the records.
+
 The scoreboard is what passive traffic says of a relay: for each family of rules the share of
 exchanges that the family is about and that break none of it with a fail. It isn't the relay check,
 which asks questions of its own; the bands are the same.
@@ -16,9 +19,9 @@ from typing import Any, Final, NamedTuple
 
 from teeline.proxy.audit.index import SEVERITIES, VERDICTS
 from teeline.proxy.audit.query import Filters, Plan
+from teeline.proxy.audit.sums import HOUR
 from teeline.validators.scoring import Band
 
-_HOUR: Final = 3_600_000_000
 _TOP: Final = 20
 _FAIL: Final = VERDICTS["fail"]
 _WARN: Final = VERDICTS["warn"]
@@ -118,39 +121,98 @@ def band(share: float) -> str:
 
 def statistics(db: sqlite3.Connection, filters: Filters) -> Statistics:
     """Sums over the records that pass."""
-    where, values = Plan(db, filters).where()
-    first, last = db.execute(
-        f"SELECT min(e.at), max(e.at) FROM exchanges e WHERE {where}", values
-    ).fetchone()
+    source = _source(db, filters)
     lost = db.execute("SELECT coalesce(sum(count), 0) FROM losses").fetchone()[0]
-    hours = sorted(_tallies(db, f"e.at / {_HOUR}", where, values))
+    hours = sorted(_tallies(db, source, "hour"))
     total = [sum(column) for column in zip(*(counts for _, *counts in hours), strict=True)]
+    first, last = source.rows(db, "SELECT min(first), max(last) FROM {exchanges}").fetchone()
     return Statistics(
         Tally("", *total) if total else Tally("", 0, 0, 0),
         int(lost),
         first,
         last,
-        _named(db, "upstream", where, values),
-        _named(db, "model", where, values)[:_TOP],
+        _named(db, source, "upstream"),
+        _named(db, source, "model")[:_TOP],
         [Tally(str(hour * 3600), *counts) for hour, *counts in hours],
-        _rules(db, where, values).get(None, [])[:_TOP],
+        _rules(db, source).get(None, [])[:_TOP],
     )
 
 
 def scores(db: sqlite3.Connection, filters: Filters) -> list[Score]:
     """The scoreboard, one entry a relay that the records which pass came from, by name."""
-    where, values = Plan(db, filters).where()
+    source = _source(db, filters)
     words = _words(db)
-    about = _about(db, where, values)
-    failed = _failed(db, where, values)
-    rules = _rules(db, where, values, by="e.upstream", least=SEVERITIES["warn"])
+    about = _about(db, source)
+    failed = _failed(db, source)
+    rules = _rules(db, source, by="upstream", least=SEVERITIES["warn"])
     found = []
-    for number, exchanges, fails, _ in _tallies(db, "e.upstream", where, values):
+    for number, exchanges, fails, _ in _tallies(db, source, "upstream"):
         if name := words.get(number, ""):
             families = _families(about.get(number, {}), failed.get(number, {}))
             most = rules.get(number, [])[:_TOP]
             found.append(Score(name, exchanges, exchanges - fails, families, most))
     return sorted(found)
+
+
+class _Source(NamedTuple):
+    """Where sums come from: for each kind of them a subquery, and its parameters.
+
+    ``exchanges`` has hour, upstream, model, operation, stream, verdict, exchanges, first, last;
+    ``broken`` upstream, rule, severity, exchanges, times; ``failures`` upstream, family, exchanges.
+    """
+
+    exchanges: str
+    broken: str
+    failures: str
+    values: list[Any]
+
+    def rows(self, db: sqlite3.Connection, sql: str) -> sqlite3.Cursor:
+        """Runs a statement over one of the three, which it names in braces."""
+        return db.execute(sql.format(**self._asdict()), self.values)
+
+
+def _source(db: sqlite3.Connection, filters: Filters) -> _Source:
+    plan = Plan(db, filters)
+    hours = plan.hours()
+    if hours is None:
+        return _from_records(*plan.counted(), few=plan.is_timed)
+    times = "(e.at >= ? AND e.at < ? OR e.at >= ? AND e.at < ?)"
+    edges = _from_records(
+        f"{times} AND {hours.where}",
+        [hours.since, hours.first * HOUR, hours.end * HOUR, hours.until, *hours.values],
+        few=True,
+    )
+    whole = f"e.hour >= ? AND e.hour < ? AND {hours.where}"
+
+    def both(columns: str, table: str, records: str) -> str:
+        return f"(SELECT {columns} FROM {table} e WHERE {whole} UNION ALL SELECT * FROM {records})"
+
+    return _Source(
+        both(
+            "hour, upstream, model, operation, stream, verdict, exchanges, first, last",
+            *("totals", edges.exchanges),
+        ),
+        both("upstream, rule, severity, exchanges, times", "broken", edges.broken),
+        both("upstream, family, exchanges", "failures", edges.failures),
+        [hours.first, hours.end, *hours.values, *edges.values],
+    )
+
+
+def _from_records(where: str, values: list[Any], *, few: bool = False) -> _Source:
+    """Sums over the records themselves; ``few`` of them, which an index finds, pass."""
+    # Of few records the violations are looked up; else SQLite knows best where to begin.
+    join = "exchanges e CROSS JOIN violations v" if few else "violations v JOIN exchanges e"
+    violations = f"FROM {join} ON e.n = v.exchange WHERE {where}"
+    fail = SEVERITIES["fail"]
+    return _Source(
+        f"(SELECT e.at / {HOUR} AS hour, e.upstream, e.model, e.operation, e.stream, e.verdict,"
+        f" 1 AS exchanges, e.at AS first, e.at AS last FROM exchanges e WHERE {where})",
+        # An exchange reports each rule once: its violations are as many as the exchanges.
+        f"(SELECT e.upstream, v.rule, v.severity, 1 AS exchanges, v.count AS times {violations})",
+        f"(SELECT e.upstream, v.family, count(DISTINCT v.exchange) AS exchanges {violations}"
+        f" AND +v.severity = {fail} GROUP BY +e.upstream, v.family)",
+        values,
+    )
 
 
 def _families(
@@ -170,70 +232,55 @@ def _families(
     return found
 
 
-def _about(
-    db: sqlite3.Connection, where: str, values: list[Any]
-) -> dict[int, dict[tuple[str, bool], int]]:
+def _about(db: sqlite3.Connection, source: _Source) -> dict[int, dict[tuple[str, bool], int]]:
     """By upstream: how many exchanges of which operation, streamed or not."""
     words = _words(db)
-    sql = (
-        "SELECT e.upstream, e.operation, e.stream, count(*) FROM exchanges e"
-        f" WHERE {where} GROUP BY 1, 2, 3"
-    )
+    sql = "SELECT upstream, operation, stream, sum(exchanges) FROM {exchanges} GROUP BY 1, 2, 3"
     found: defaultdict[int, dict[tuple[str, bool], int]] = defaultdict(dict)
-    for upstream, operation, stream, count in db.execute(sql, values):
+    for upstream, operation, stream, count in source.rows(db, sql):
         found[upstream][words.get(operation, ""), bool(stream)] = count
     return found
 
 
-def _failed(db: sqlite3.Connection, where: str, values: list[Any]) -> dict[int, dict[str, int]]:
+def _failed(db: sqlite3.Connection, source: _Source) -> dict[int, dict[str, int]]:
     """By upstream and family: exchanges with a fail."""
     words = _words(db)
-    sql = (
-        "SELECT e.upstream, v.family, count(DISTINCT v.exchange)"
-        " FROM violations v CROSS JOIN exchanges e ON e.n = v.exchange"
-        f" WHERE v.severity = {SEVERITIES['fail']} AND {where} GROUP BY 1, 2"
-    )
     found: defaultdict[int, dict[str, int]] = defaultdict(dict)
-    for upstream, family, count in db.execute(sql, values):
+    sql = "SELECT upstream, family, sum(exchanges) FROM {failures} GROUP BY 1, 2"
+    for upstream, family, count in source.rows(db, sql):
         found[upstream][words.get(family, "")] = count
     return found
 
 
 def _rules(
-    db: sqlite3.Connection, where: str, values: list[Any], by: str = "NULL", least: int = 0
+    db: sqlite3.Connection, source: _Source, by: str = "NULL", least: int = 0
 ) -> dict[int | None, list[RuleTally]]:
     """The rules that were broken, the worst first, by what ``by`` says."""
     words = _words(db)
-    # Where every record passes, the violations alone know the answer.
-    alone = where == "1" and by == "NULL"
-    source = "violations v" + ("" if alone else " CROSS JOIN exchanges e ON e.n = v.exchange")
-    # An exchange reports each rule once: its violations are as many as the exchanges.
     sql = (
-        f"SELECT {by}, v.rule, max(v.severity), count(*), sum(v.count) FROM {source}"
-        f" WHERE v.severity >= {least} AND {where} GROUP BY 1, 2"
+        f"SELECT {by}, rule, max(severity), sum(exchanges), sum(times) FROM {{broken}}"
+        f" WHERE severity >= {least} GROUP BY 1, 2"
     )
     found: defaultdict[int | None, list[RuleTally]] = defaultdict(list)
-    for group, rule, *counts in db.execute(sql, values):
+    for group, rule, *counts in source.rows(db, sql):
         found[group].append(RuleTally(words.get(rule, ""), *counts))
     for rules in found.values():
         rules.sort(key=lambda rule: (-rule.severity, -rule.exchanges, rule.rule))
     return found
 
 
-def _tallies(
-    db: sqlite3.Connection, by: str, where: str, values: list[Any]
-) -> list[tuple[int, int, int, int]]:
+def _tallies(db: sqlite3.Connection, source: _Source, by: str) -> list[tuple[int, int, int, int]]:
     sql = (
-        f"SELECT {by}, count(*), sum(e.verdict = {_FAIL}), sum(e.verdict = {_WARN})"
-        f" FROM exchanges e WHERE {where} GROUP BY 1"
+        f"SELECT {by}, sum(exchanges), sum(exchanges * (verdict = {_FAIL})),"
+        f" sum(exchanges * (verdict = {_WARN})) FROM {{exchanges}} GROUP BY 1"
     )
-    return db.execute(sql, values).fetchall()
+    return source.rows(db, sql).fetchall()
 
 
-def _named(db: sqlite3.Connection, column: str, where: str, values: list[Any]) -> list[Tally]:
+def _named(db: sqlite3.Connection, source: _Source, column: str) -> list[Tally]:
     """Sums by a column of words, the largest first."""
     words = _words(db)
-    tallies = _tallies(db, f"e.{column}", where, values)
+    tallies = _tallies(db, source, column)
     named = [Tally(words.get(number, ""), *counts) for number, *counts in tallies]
     return sorted(named, key=lambda tally: (-tally.exchanges, tally.name))
 

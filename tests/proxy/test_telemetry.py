@@ -29,7 +29,7 @@ KEY = "sk-planted-0123456789abcdef"
 CONTENT = "planted words of a conversation"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SERVERS = {"relay": ("127.0.0.1", 1)}
-EVERYTHING = Choices(info_records=True, audit_records=True)
+EVERYTHING = Choices(info_records=True, audit_records=True, chained=True)
 
 
 def request(body: object, **headers: str) -> bytes:
@@ -85,7 +85,12 @@ async def export(collector: Collector, answer: bytes, asked: bytes, tmp_path: Pa
         collector.environ, servers=SERVERS, choices=EVERYTHING, meter=metrics.meter
     )
     assert telemetry is not None
-    audit = AuditSink(tmp_path / "audit", origin=Origin("1", "r"), tell=telemetry.witnessed)
+    audit = AuditSink(
+        tmp_path / "audit",
+        origin=Origin("1", "r"),
+        tell=telemetry.witnessed,
+        on_written=telemetry.written,
+    )
     async with (
         answering(answer) as upstream,
         proxy(upstream.url, metrics, audit, telemetry) as teeline,
