@@ -21,6 +21,7 @@ from rich.console import Console
 
 from teeline.config.model import ListenAddress
 from teeline.proxy.admin import AdminError
+from teeline.proxy.audit.configured import AuditError
 from teeline.proxy.cli import CANT_RUN
 from teeline.proxy.demo.findings import all_problems
 from teeline.proxy.demo.scenarios import SCENARIOS
@@ -73,7 +74,7 @@ def command(
     except BrokenPipeError:
         # Whoever read the output has enough; the group knows what to do.
         raise
-    except (AdminError, DemoError, ServeError, OSError) as error:
+    except (AdminError, AuditError, DemoError, ServeError, OSError) as error:
         click.echo(f"teeline demo: {error}", err=True)
         ctx.exit(CANT_RUN)
 

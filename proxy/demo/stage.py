@@ -21,19 +21,14 @@ from teeline.config.model import (
     UpstreamConfig,
     UpstreamURL,
 )
-from teeline.proxy.audit.record import Origin, ruleset_id
-from teeline.proxy.audit.sink import AuditSink
 from teeline.proxy.console import ConsoleSink
 from teeline.proxy.demo.relay import Relay
 from teeline.proxy.demo.scenarios import SCENARIOS, Scenario
 from teeline.proxy.demo.traffic import Collector
 from teeline.proxy.demo.watching import Watching, admin_config
-from teeline.proxy.reports.model import tool_version
-from teeline.proxy.schemapool import SchemaPool
-from teeline.proxy.server import ProxyServer
+from teeline.proxy.serving import ServingProcess
 from teeline.proxy.sinks import Sink
 from teeline.validators.events import Closed, Found, Opened
-from teeline.validators.rules import register
 
 STOP_DEADLINE = 2.0
 """Seconds that open streams get when the demo is stopped."""
@@ -109,26 +104,25 @@ async def stage(
 
     ``live`` is the stream on which violations are told as they happen, once the curtain is up.
     ``admin`` is where the live page listens, or on a free port where that is taken and ``elsewhere``
-    set. Raises ServeError, AdminError or OSError where something can't start.
+    set. Raises ServeError, AuditError, AdminError or OSError where something can't start.
     """
     relay, collector = Relay(scenarios, PACE), Collector()
     curtain = Curtain(ConsoleSink(live))
-    checker = SchemaPool(timeout=SCHEMA_TIMEOUT)
     try:
         config = _config(await relay.start(), listen, admin_config(admin, audit_dir), audit_dir)
         watching = Watching(config)
-        audit = AuditSink(audit_dir, origin=_origin(config))
-        proxy = ProxyServer(config, (collector, audit, curtain, *watching.sinks), checker)
+        # No variable of the environment: the demo tells nobody but who started it.
+        proxy = ServingProcess(config, {}, curtain, others=(collector, *watching.sinks))
         try:
             listeners = await proxy.start()
             await watching.start(proxy, listeners, elsewhere=elsewhere)
             yield Stage(listeners[0].base_url, relay, collector, curtain, watching.url)
         finally:
             await proxy.stop(STOP_DEADLINE)
+            await proxy.close()
             await watching.stop()
     finally:
         await relay.stop()
-        await checker.close()
 
 
 def _config(relay_url: str, listen: ListenAddress, admin: AdminConfig, audit_dir: Path) -> Config:
@@ -140,8 +134,3 @@ def _config(relay_url: str, listen: ListenAddress, admin: AdminConfig, audit_dir
         admin=admin,
         audit=AuditConfig(dir=audit_dir),
     )
-
-
-def _origin(config: Config) -> Origin:
-    upstreams = tuple((upstream.name, str(upstream.url)) for upstream in config.upstreams)
-    return Origin(tool_version(), ruleset_id(register()), (), upstreams)

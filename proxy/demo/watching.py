@@ -6,6 +6,7 @@ What belongs here: what the page needs beside the proxy, and where it listens. W
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Sequence
@@ -19,14 +20,16 @@ from teeline.proxy.audit.indexkeeper import IndexKeeper
 from teeline.proxy.monitor.configured import feed_of, monitor_of, page_url
 from teeline.proxy.monitor.pages import Monitor
 from teeline.proxy.reports.model import tool_version
-from teeline.proxy.server import Listener, ProxyServer
+from teeline.proxy.server import Listener
+from teeline.proxy.serving import Service
 from teeline.proxy.sinks import Sink
 from teeline.proxy.status import Running
-from teeline.proxy.telemetry.metrics import MetricsSink
 
 TOKEN_FILE: Final = "admin-token"
 NOTE: Final = "This is the demo: its relay breaks the protocol on purpose, one fault a model."
+_OPENING: Final = 2.0
 _CLOSING: Final = 2.0
+"""Seconds that the index gets for what is there, and for the step under way at the end."""
 
 
 def admin_config(address: ListenAddress | None, folder: Path) -> AdminConfig:
@@ -46,28 +49,25 @@ class Watching:
     """The page of one demo; nothing where there is no admin port. ``sinks`` go to the proxy."""
 
     def __init__(self, config: Config) -> None:
-        self.sinks: Sequence[Sink] = ()
         self.url = ""
         """Where the page is, once it is up."""
         self._config = config
-        self._metrics = MetricsSink()
         self._index = IndexKeeper(config.audit.dir)
         self._server: AdminServer | None = None
         self._monitor: Monitor | None = monitor_of(config, NOTE)
-        if self._monitor is not None:
-            feed = feed_of(config, self._monitor.hub.take)
-            self.sinks = [sink for sink in (self._metrics, feed) if sink is not None]
+        feed = None if self._monitor is None else feed_of(config, self._monitor.hub.take)
+        self.sinks: Sequence[Sink] = [] if feed is None else [feed]
 
     async def start(
-        self, proxy: ProxyServer, listeners: Sequence[Listener], *, elsewhere: bool
+        self, service: Service, listeners: Sequence[Listener], *, elsewhere: bool
     ) -> None:
         """Listens; ``elsewhere``: on any free port where the one that was meant is taken. AdminError."""
         if self._monitor is None:
             return
         self._index.start()
-        running = Running(
-            self._config, proxy, self._metrics, version=tool_version(), index=self._index
-        )
+        with contextlib.suppress(TimeoutError):
+            await self._index.flush(_OPENING)  # whoever comes first finds an index
+        running = Running(self._config, service, version=tool_version(), index=self._index)
         running.listeners = listeners
         try:
             address = await self._listen(running, self._monitor, self._config.admin)
@@ -81,7 +81,7 @@ class Watching:
             self.url = page_url(address, self._monitor.sessions)
 
     async def stop(self) -> None:
-        """Idempotent."""
+        """Idempotent, and right after a start that failed."""
         if self._monitor is None:
             return
         await self._index.stop(_CLOSING)
@@ -92,7 +92,7 @@ class Watching:
     async def _listen(
         self, running: Running, monitor: Monitor, config: AdminConfig
     ) -> ListenAddress | None:
-        meter = running.metrics.meter
+        meter = running.service.meter
         server = AdminServer(
             config, meter, running.unready, running.status, monitor.routes(), monitor.admits
         )

@@ -7,7 +7,8 @@ On the event loop an exchange costs two dictionary operations and three appends.
 batch holds exact sums of everything and the rows of some exchanges: under load the list is a sample, in
 which broken exchanges go first, and the sums still are not.
 
-A batch, an object:
+A batch is an object, or several where one would be larger than the way to the hub takes; what several
+hold adds up to what one would have held:
 
 | member | what |
 |---|---|
@@ -27,7 +28,7 @@ import asyncio
 import itertools
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -49,9 +50,13 @@ ROWS: Final = 50
 STREAMS: Final = 50
 """Rows of exchanges under way a batch."""
 RECORDS: Final = 20
-FAULTS: Final = 200
+FAULTS: Final = 100
 """Kinds of faults a batch; beyond that models are not told apart."""
+MESSAGE: Final = 60 * 1024
+"""Bytes of what is published at once, at most; the link between two processes takes 64 KiB."""
 
+_PART: Final = 24 * 1024
+"""Bytes of a list that goes out by itself."""
 _QUEUE = 65536
 _BATCH = 1024
 _CLOSING = 2.0
@@ -230,14 +235,17 @@ class FeedSink:
         if self._batch.empty and self._is_quiet(waited):
             return
         self._told = now
-        data = orjson.dumps(self._message(now))
+        messages = list(self._messages(now))
         self._batch = Batch()
+        try:
+            for data in messages:
+                self._hand_over(data)
+        except RuntimeError:
+            self.lost += 1  # the loop is closed: nobody is left who could be told
+
+    def _hand_over(self, data: bytes) -> None:
         if self._loop is not None:
-            # A loop that is closed has nobody left who could be told.
-            try:
-                self._loop.call_soon_threadsafe(self._publish, data)
-            except RuntimeError:
-                self.lost += 1
+            self._loop.call_soon_threadsafe(self._publish, data)
 
     def _is_quiet(self, waited: float) -> bool:
         """Whether nothing is worth telling: nothing is under way, and that was told."""
@@ -247,26 +255,34 @@ class FeedSink:
         was, self._idle = self._idle, True
         return was
 
-    def _message(self, now: float) -> dict[str, Any]:
+    def _messages(self, now: float) -> Iterator[bytes]:
+        """The batch, as one message where it fits in one."""
         batch = self._batch
         exchanges = batch.listed()
         # A copy: the loop goes on opening and closing.
         under_way = list(self._open.values())
-        message: dict[str, Any] = {
-            "v": VERSION,
-            "worker": self._worker,
-            "at": round(now, 3),
+        who = {"v": VERSION, "worker": self._worker, "at": round(now, 3)}
+        sums = {
             "tallies": {name: tally.as_list() for name, tally in batch.tallies.items()},
             "open": Counter(exchange.upstream for exchange in under_way),
-            "streams": [live_row(each) for each in itertools.islice(_first(under_way), STREAMS)],
-            "faults": [[*key, *rest] for key, rest in batch.faults.items()],
-            "rows": [live_row(exchange) for exchange in exchanges],
             "left_out": batch.closed - len(exchanges),
             "lost": self.lost,
         }
-        if self._details:
-            message["records"] = [exchange_record(each) for each in exchanges[-RECORDS:]]
-        return message
+        first = itertools.islice(_first(under_way), STREAMS)
+        lists = {
+            "streams": _fitting(orjson.dumps(live_row(each)) for each in first),
+            "faults": [orjson.dumps([*key, *rest]) for key, rest in batch.faults.items()],
+            "rows": [orjson.dumps(live_row(each)) for each in exchanges],
+            "records": _records(exchanges[-RECORDS:]) if self._details else [],
+        }
+        head = orjson.dumps({**who, **sums})
+        if len(head) + sum(map(_size, lists.values())) < MESSAGE:
+            yield orjson.dumps({**who, **sums, **{n: _joined(lists[n]) for n in lists}})
+            return
+        yield orjson.dumps({**who, **sums, "streams": _joined(lists.pop("streams"))})
+        for name, items in lists.items():
+            for part in _parts(items):
+                yield orjson.dumps({**who, name: _joined(part)})
 
 
 def _first(exchanges: Sequence[Exchange]) -> Iterator[Exchange]:
@@ -275,3 +291,36 @@ def _first(exchanges: Sequence[Exchange]) -> Iterator[Exchange]:
     yield from broken
     if len(broken) < STREAMS:
         yield from (exchange for exchange in exchanges if not exchange.violations)
+
+
+def _records(exchanges: Sequence[Exchange]) -> list[bytes]:
+    """Records that a message has room for; one that is larger is left out."""
+    made = (orjson.dumps(exchange_record(exchange)) for exchange in exchanges)
+    return [record for record in made if len(record) < MESSAGE - _PART]
+
+
+def _size(items: Sequence[bytes]) -> int:
+    return sum(map(len, items)) + len(items) + 16
+
+
+def _joined(items: Sequence[bytes]) -> list[orjson.Fragment]:
+    return [orjson.Fragment(item) for item in items]
+
+
+def _fitting(items: Iterable[bytes]) -> list[bytes]:
+    """The first of them, as many as a part holds."""
+    return next(_parts(items), [])
+
+
+def _parts(items: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """In lists of ``_PART`` bytes, or of one item that is larger."""
+    part: list[bytes] = []
+    size = 0
+    for item in items:
+        if part and size + len(item) > _PART:
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += len(item) + 1
+    if part:
+        yield part

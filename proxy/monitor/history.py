@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from teeline.proxy.audit import schema
-from teeline.proxy.audit.index import SEVERITIES
+from teeline.proxy.audit.index import SEVERITIES, VERDICTS
 from teeline.proxy.audit.lookup import Found, GoneError, Lookup, upstream_url
 from teeline.proxy.audit.query import Entry, Filters, Plan, beginning_with, search, violations
 from teeline.proxy.audit.statistics import band, scores
@@ -252,7 +252,8 @@ def _day(db: sqlite3.Connection, now: float) -> dict[str, Any]:
     series: dict[str, list[list[Any]]] = {}
     words: dict[int, str] = {}
     for upstream, bucket, closed, failed, warned in db.execute(
-        f"SELECT e.upstream, e.at / {width}, count(*), sum(e.verdict = 3), sum(e.verdict = 2)"
+        f"SELECT e.upstream, e.at / {width}, count(*),"
+        f" sum(e.verdict = {VERDICTS['fail']}), sum(e.verdict = {VERDICTS['warn']})"
         f" FROM exchanges e INDEXED BY exchange_at WHERE {where} GROUP BY 1, 2 ORDER BY 2",
         values,
     ):
@@ -272,9 +273,10 @@ def _faults(db: sqlite3.Connection, since: int, now: float) -> list[dict[str, An
     rows = db.execute(
         f"SELECT v.rule, e.upstream, e.model, v.severity, (v.at - ?) / {span}, count(*),"
         " min(v.at), max(v.at), max(e.id)"
-        " FROM violations v INDEXED BY violation_at CROSS JOIN exchanges e ON e.n = v.exchange"
-        " WHERE v.at >= ? AND v.severity >= 2 GROUP BY 1, 2, 3, 4, 5",
-        (since, since),
+        " FROM violations v INDEXED BY violation_severity"
+        " CROSS JOIN exchanges e ON e.n = v.exchange"
+        " WHERE v.severity IN (?, ?) AND v.at >= ? GROUP BY 1, 2, 3, 4, 5",
+        (since, SEVERITIES["warn"], SEVERITIES["fail"], since),
     )
     for rule, upstream, model, severity, part, count, first, last, exchange in rows:
         kind = kinds.setdefault((rule, upstream, model), _kind(severity, first))

@@ -21,7 +21,7 @@ import orjson
 
 from teeline.proxy.audit.statistics import band
 from teeline.proxy.monitor.faults import Faults, Kind
-from teeline.proxy.monitor.feed import VERSION
+from teeline.proxy.monitor.feed import MESSAGE, VERSION
 from teeline.proxy.monitor.filters import Asked
 from teeline.proxy.monitor.rows import Row
 from teeline.proxy.monitor.traffic import Traffic
@@ -35,8 +35,6 @@ ROWS: Final = 40
 STREAMS: Final = 40
 """Exchanges under way of an update."""
 RECORDS_BYTES: Final = 8 * 1024 * 1024
-MESSAGE: Final = 4 * 1024 * 1024
-"""Bytes of a batch; larger ones are refused."""
 UPSTREAMS: Final = 64
 SILENT: Final = 10.0
 """Seconds without a word after which a process's open exchanges are taken for ended with it."""
@@ -91,7 +89,7 @@ class Hub:
     def take(self, data: bytes) -> None:
         """Takes a batch in. Never raises: what is no batch is counted."""
         try:
-            if len(data) > MESSAGE:
+            if len(data) > 2 * MESSAGE:
                 raise ValueError("too large")
             self._take(orjson.loads(data))
         except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
@@ -109,19 +107,21 @@ class Hub:
         if batch["v"] != VERSION:
             raise ValueError("another version")
         now = self._clock()
-        for name, (*counts, first) in batch["tallies"].items():
+        for name, (*counts, first) in batch.get("tallies", {}).items():
             if (traffic := self._of(name, now)) is not None:
                 traffic.add(now, counts, {int(number): count for number, count in first.items()})
-        for rule, severity, upstream, model, count, at, exchange in batch["faults"]:
+        for rule, severity, upstream, model, count, at, exchange in batch.get("faults", ()):
             self._faults.add(Kind(rule, severity, upstream, model), count, at, exchange)
-        for row in batch["rows"]:
+        for row in batch.get("rows", ()):
             self._seq += 1
             self._rows.append((self._seq, row))
         # Counted as if they had been there: a viewer has missed them.
-        self._seq += batch["left_out"]
-        worker = self._workers.setdefault(batch["worker"], _Worker())
-        worker.at, worker.lost = now, batch["lost"]
-        worker.open, worker.streams = batch["open"], batch["streams"]
+        self._seq += batch.get("left_out", 0)
+        worker = self._workers.setdefault(str(batch["worker"]), _Worker())
+        worker.at = now
+        worker.lost = batch.get("lost", worker.lost)
+        worker.open = batch.get("open", worker.open)
+        worker.streams = batch.get("streams", worker.streams)
         for record in batch.get("records", ()):
             self._keep(str(record["id"]), orjson.dumps(record))
 

@@ -116,6 +116,7 @@ async def watched(
     assert address is not None
     if audit is not None:
         index.start()
+        await index.flush(20)
     try:
         yield Watched(page_url(address, monitor.sessions), monitor, fanout)
     finally:

@@ -13,6 +13,8 @@ import { showRule } from "/monitor/static/rule.js";
 
 const DAY_EVERY = 60_000;
 const SAID_EVERY = 10_000;
+const PATIENCE = 5;
+const AGAIN = 2000;
 const STATES = { live: ["●", "live"], connecting: ["◌", "connecting"], lost: ["■", "connection lost, trying again"] };
 
 const main = document.getElementById("main");
@@ -99,7 +101,7 @@ class Overview {
     this.list.mode = past ? "past" : "live";
     const parameters = query();
     if (past) for (const name of ["until", "before"]) if (place.has(name)) parameters.set(name, place.get(name));
-    const history = this.facts.history ? await this.history(parameters) : null;
+    const history = this.facts.history ? await this.history(parameters, asked) : null;
     if (asked !== this.asked) return;
     this.list.replace(history?.rows ?? [], history?.older ?? null);
     const filter = query().toString();
@@ -109,10 +111,15 @@ class Overview {
     }
   }
 
-  async history(parameters) {
-    const answer = await fetch(`/monitor/api/exchanges?${parameters}`).catch(() => null);
-    if (answer?.ok) return answer.json();
-    if (answer) this.announce((await answer.text()).trim().slice(0, 200), true);
+  /** A page of the past; asked again for a while where the index is still in the making. */
+  async history(parameters, asked) {
+    for (let tries = 0; tries < PATIENCE && asked === this.asked; tries += 1) {
+      const answer = await fetch(`/monitor/api/exchanges?${parameters}`).catch(() => null);
+      if (answer?.ok) return answer.json();
+      if (answer) this.announce((await answer.text()).trim().slice(0, 200), true);
+      if (answer?.status !== 503) break;
+      await new Promise((resolve) => setTimeout(resolve, AGAIN));
+    }
     return null;
   }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import io
 import os
 import signal
@@ -454,11 +455,10 @@ def test_the_live_pages_address_signs_in_once_where_a_token_is_demanded(
     monkeypatch.setenv("TEELINE__ADMIN__TOKEN_FILE", str(token))
 
     async def test() -> None:
-        async with raw_upstream(answering(OK)) as upstream, serve(upstream.url) as teeline:
-            assert teeline.process.stderr is not None
-            said = (await teeline.process.stderr.readline()).decode()
+        async with answering(OK) as upstream, serve(upstream.url) as teeline:
+            said = await teeline.said()
             address, _, once = said.removeprefix("live page: ").partition(" ")
-            assert once == "(signs in once, within 15 minutes)\n"
+            assert once == "(signs in once, within 15 minutes)"
             page, _, code = address.partition("/login?code=")
             assert page == f"{teeline.admin}/monitor"
             async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
@@ -470,5 +470,31 @@ def test_the_live_pages_address_signs_in_once_where_a_token_is_demanded(
                     assert (await answer.json())["history"] is True
                 async with browser.post(f"{page}/api/login", data=code) as answer:
                     assert answer.status == 403
+
+    run(test())
+
+
+def test_exchanges_of_all_workers_are_on_the_live_page() -> None:
+    """Each worker tells the supervisor, which shows their sum."""
+
+    async def test() -> None:
+        async with (
+            answering(OK) as upstream,
+            serve(upstream.url, "--workers", "2", "--no-audit") as teeline,
+            aiohttp.ClientSession() as browser,
+            browser.get(f"{teeline.admin}/monitor/api/events") as events,
+        ):
+            for _ in range(8):
+                async with client(teeline.port) as wire:
+                    await wire.send(GET)
+                    await wire.read_message()
+            closed = 0
+            async for line in events.content:
+                if line.startswith(b"data: "):
+                    (card,) = json.loads(line.removeprefix(b"data: "))["upstreams"]
+                    closed = card["closed"]
+                if closed == 8:
+                    break
+            assert closed == 8
 
     run(test())

@@ -9,9 +9,9 @@ import pytest
 from multidict import MultiDict
 
 from teeline.proxy.audit.record import exchange_record
-from teeline.proxy.monitor.feed import VERSION
+from teeline.proxy.monitor.feed import MESSAGE, VERSION
 from teeline.proxy.monitor.filters import Asked, asked
-from teeline.proxy.monitor.hub import HELD, MESSAGE, RECORDS_BYTES, ROWS, SILENT, UPSTREAMS, Hub
+from teeline.proxy.monitor.hub import HELD, RECORDS_BYTES, ROWS, SILENT, UPSTREAMS, Hub
 from teeline.proxy.monitor.rows import Row, live_row
 from tests.proxy.audit.logs import Clock
 from tests.proxy.samples import START, exchange, violation
@@ -176,7 +176,7 @@ def test_records_without_a_log_are_held_within_their_bytes() -> None:
         batch(tallies={"my-relay": [1]}),
         batch(faults=[[1]]),
         batch(rows=None),
-        b" " * (MESSAGE + 1),
+        b" " * (2 * MESSAGE + 1),
     ],
 )
 def test_what_is_no_batch_is_counted_and_breaks_nothing(data: bytes) -> None:
