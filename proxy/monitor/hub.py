@@ -98,11 +98,6 @@ class Hub:
                 log.error("monitor: a batch was refused: %s", type(error).__name__)
         self.version += 1
 
-    def gone(self, worker: str) -> None:
-        """A process has ended, and what it had open with it."""
-        self._workers.pop(worker, None)
-        self.version += 1
-
     def _take(self, batch: Mapping[str, Any]) -> None:
         if batch["v"] != VERSION:
             raise ValueError("another version")
@@ -132,8 +127,8 @@ class Hub:
         return known
 
     def _keep(self, name: str, record: bytes) -> None:
+        self._records_size += len(record) - len(self._records.pop(name, b""))
         self._records[name] = record
-        self._records_size += len(record)
         while self._records_size > RECORDS_BYTES:
             _, oldest = self._records.popitem(last=False)
             self._records_size -= len(oldest)

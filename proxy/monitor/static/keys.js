@@ -16,6 +16,7 @@ export function shortcuts(actions) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const typing = event.target.closest?.("input, select, textarea");
     if (event.key === "Escape" && typing) {
+      event.preventDefault(); // or a search field would be emptied
       typing.blur();
       return;
     }
