@@ -10,6 +10,7 @@ One question at a time: a page that asks for too much waits for itself, and not 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -141,8 +142,9 @@ class History:
 
     async def close(self) -> None:
         """Ends the question under way."""
-        if self._db is not None:
-            self._db.interrupt()
+        if (db := self._db) is not None:
+            with contextlib.suppress(sqlite3.ProgrammingError):
+                db.interrupt()  # it may have been closed this moment
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:

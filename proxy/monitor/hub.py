@@ -42,6 +42,10 @@ FAULTS_EVERY: Final = 1.0
 """Seconds between two lists of faults for a viewer."""
 
 
+_Made = tuple[int, float, list[dict[str, Any]]]
+"""What is made once for all viewers, of which version and when."""
+
+
 class Cursor(NamedTuple):
     """How far a viewer has read. ``hub`` tells one run of the hub from another."""
 
@@ -82,7 +86,8 @@ class Hub:
         self._workers: dict[str, _Worker] = {}
         self._records: OrderedDict[str, bytes] = OrderedDict()
         self._records_size = 0
-        self._cards: tuple[int, float, list[dict[str, Any]]] = (-1, 0.0, [])
+        self._cards: _Made = (-1, 0.0, [])
+        self._listed: _Made = (-1, 0.0, [])
 
     # -- what comes in ---------------------------------------------------------------------------
 
@@ -143,7 +148,7 @@ class Hub:
         return {
             **self._now(now, asked),
             "series": {name: each.series() for name, each in self._traffic.items()},
-            "faults": self._faults.listed(now),
+            "faults": self._list_faults(now),
             "rows": rows,
             "unlisted": 0,
         }, cursor
@@ -169,7 +174,7 @@ class Hub:
         }
         version = since.faults
         if faults and version != self._faults.version:
-            found["faults"] = self._faults.listed(now)
+            found["faults"] = self._list_faults(now)
             version = self._faults.version
         return found, Cursor(self._name, self._seq, version)
 
@@ -206,11 +211,16 @@ class Hub:
 
     def _all_cards(self, now: float) -> list[dict[str, Any]]:
         """The cards, made once for all viewers."""
-        version, at, cards = self._cards
-        if version != self.version or now - at >= 1.0 or now < at:
+        if not _is_good(self._cards, self.version, now):
             cards = [self._card(name, traffic, now) for name, traffic in self._traffic.items()]
             self._cards = (self.version, now, cards)
-        return cards
+        return self._cards[2]
+
+    def _list_faults(self, now: float) -> list[dict[str, Any]]:
+        """The list of faults, made once for all viewers."""
+        if not _is_good(self._listed, self._faults.version, now):
+            self._listed = (self._faults.version, now, self._faults.listed(now))
+        return self._listed[2]
 
     def _card(self, name: str, traffic: Traffic, now: float) -> dict[str, Any]:
         card = traffic.card(now)
@@ -229,6 +239,11 @@ class Hub:
         for worker in self._workers.values():
             if worker.open and now - worker.at > SILENT:
                 worker.open, worker.streams = {}, ()
+
+
+def _is_good(made: _Made, version: int, now: float) -> bool:
+    """Whether what was made says what is now: rates fall and times pass without a batch."""
+    return made[0] == version and 0.0 <= now - made[1] < 1.0
 
 
 def _by_start(row: Row) -> float:

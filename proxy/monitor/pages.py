@@ -49,7 +49,6 @@ _POLICY: Final = (
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}\Z")
-_SECRET: Final = 8192
 _SCORES_EVERY: Final = 5.0
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -212,7 +211,7 @@ class Monitor:
     async def _login(self, request: web.Request) -> web.StreamResponse:
         if self.sessions is None:
             return web.Response(status=HTTPStatus.NO_CONTENT)
-        secret = (await request.content.read(_SECRET)).decode("utf-8", "replace").strip()
+        secret = (await request.read()).decode("utf-8", "replace").strip()
         try:
             session = self.sessions.begin(secret)
         except TooManyGuessesError:

@@ -27,17 +27,26 @@ _FIELDS: Final = ("opened", "closed", "failed", "warned", "tokens")
 class Slot:
     """What happened in five seconds. ``number`` is that of the slot since 1970."""
 
-    __slots__ = ("counts", "first", "number")
+    __slots__ = ("_told", "counts", "first", "number")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.counts = [0] * len(_FIELDS)
         self.first: Counter[int] = Counter()
+        self._told: list[Any] | None = None
+
+    def add(self, counts: list[int], first: Mapping[int, int]) -> None:
+        self.counts = [ours + more for ours, more in zip(self.counts, counts, strict=True)]
+        self.first.update(first)
+        self._told = None
 
     def as_list(self) -> list[Any]:
         """Start in Unix seconds, counts as in ``_FIELDS``, p50 and p95 to the first event."""
-        percentiles = [rounded(quantile(self.first, share)) for share in (0.5, 0.95)]
-        return [self.number * SLOT, *self.counts, *percentiles]
+        if self._told is None:
+            # Made once: every new viewer is told the whole window.
+            percentiles = [rounded(quantile(self.first, share)) for share in (0.5, 0.95)]
+            self._told = [self.number * SLOT, *self.counts, *percentiles]
+        return self._told
 
 
 class Traffic:
@@ -50,11 +59,8 @@ class Traffic:
         self._first: Counter[int] = Counter()
 
     def add(self, now: float, counts: list[int], first: Mapping[int, int]) -> None:
-        slot = self._slot(now)
-        for at, count in enumerate(counts):
-            slot.counts[at] += count
-            self._counts[at] += count
-        slot.first.update(first)
+        self._slot(now).add(counts, first)
+        self._counts = [ours + more for ours, more in zip(self._counts, counts, strict=True)]
         self._first.update(first)
 
     def card(self, now: float) -> dict[str, Any]:

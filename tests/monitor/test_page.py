@@ -169,6 +169,13 @@ def test_one_goes_back_in_time_and_to_now(browser: Browser, loop: Loop, watch: W
         page.reload()
         expect(page.locator(ROWS)).to_have_count(len(shown))
         assert rows(page) == shown
+        # A filter holds where one is in time.
+        until = re.search(r"until=[\d.]+", page.url)
+        page.get_by_label("Model").fill("m7")
+        page.get_by_label("Model").press("Enter")
+        expect(page.locator(ROWS)).to_have_count(1)
+        assert until is not None and until[0] in page.url
+        page.get_by_role("button", name="Clear").click()
         page.get_by_role("button", name="Back to now").click()
         expect(page.locator(ROWS).first).to_contain_text("new")
 

@@ -22,10 +22,11 @@ const tools = document.getElementById("tools");
 const foot = document.getElementById("foot");
 
 async function begin() {
-  const answer = await fetch("/monitor/api/facts");
+  const answer = await fetch("/monitor/api/facts").catch(() => null);
+  if (!answer) return put(main, el("h1", { text: "teeline doesn't answer" }), el("p", { class: "empty", text: "Load this page again when it runs." }));
   if (answer.status === 401) return location.assign("/monitor/login");
   const facts = await answer.json();
-  say(foot, `teeline ${facts.version}${facts.note ? ` · ${facts.note}` : ""}`);
+  tell(facts, 0);
   if (facts.sessions) tools.append(signOut());
   const [, , page, id] = location.pathname.split("/");
   if (page === "exchange" || page === "rules") {
@@ -33,6 +34,12 @@ async function begin() {
     return page === "rules" ? showRule(main, decodeURIComponent(id)) : showExchange(main, decodeURIComponent(id), facts);
   }
   return new Overview(facts).begin();
+}
+
+/** The foot: what this is, and what is missing on the page. */
+function tell(facts, lost) {
+  const missing = lost ? `${count(lost)} exchanges and findings are missing on this page: the proxy was too busy to tell` : "";
+  say(foot, [`teeline ${facts.version}`, facts.note, missing].filter(Boolean).join(" · "));
 }
 
 function signOut() {
@@ -135,6 +142,7 @@ class Overview {
 
   show(told) {
     this.cards.show();
+    tell(this.facts, told.lost);
     if (told.faults) this.news(told.faults);
     if (told.faults && !this.day) this.faults.show(told.faults, "15 minutes", told.at);
     const open = told.upstreams.reduce((sum, upstream) => sum + upstream.open, 0);

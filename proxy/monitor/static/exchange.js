@@ -8,7 +8,8 @@ const PATIENCE = 20;
 
 /** Shows an exchange in `main`, and again as long as its record isn't there yet. */
 export async function showExchange(main, id, facts, tries = 0) {
-  const answer = await fetch(`/monitor/api/exchange/${encodeURIComponent(id)}`);
+  const answer = await fetch(`/monitor/api/exchange/${encodeURIComponent(id)}`).catch(() => null);
+  if (!answer) return later(main, id, facts, tries);
   if (answer.status === 401) return location.assign("/monitor/login");
   if (!answer.ok) {
     const why = (await answer.text()).trim().slice(0, 300);

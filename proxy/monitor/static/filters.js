@@ -29,7 +29,7 @@ export class Filters extends EventTarget {
       rule: field("search", "rule", "id or family"),
       status: field("search", "status", "429 or 5xx"),
     };
-    this.clear = el("button", { type: "button", text: "Clear", on: { click: () => this.set(new URLSearchParams()) } });
+    this.clear = el("button", { type: "button", text: "Clear", on: { click: () => this.set(new URLSearchParams(), until()) } });
     this.element = el(
       "form",
       { class: "filters", role: "search", "aria-label": "Filter exchanges" },
@@ -50,11 +50,13 @@ export class Filters extends EventTarget {
     this.fields.text.select();
   }
 
-  /** Puts other filters into the address. */
-  set(parameters) {
-    const text = parameters.toString();
-    if (text === query().toString() && !new URLSearchParams(location.search).has("before")) return;
-    history.pushState(null, "", text ? `/monitor/?${text}` : "/monitor/");
+  /** Puts other filters into the address; `moment`: the time up to which is looked. */
+  set(parameters, moment = null) {
+    const moved = until() !== moment || new URLSearchParams(location.search).has("before");
+    if (parameters.toString() === query().toString() && !moved) return;
+    const asked = new URLSearchParams(parameters);
+    if (moment) asked.set("until", moment);
+    history.pushState(null, "", asked.size ? `/monitor/?${asked}` : "/monitor/");
     this.write();
     this.dispatchEvent(new Event("changed"));
   }
@@ -68,7 +70,7 @@ export class Filters extends EventTarget {
       parameters.delete(name);
       if (value) parameters.set(name, value);
     }
-    this.set(parameters);
+    if (parameters.toString() !== query().toString()) this.set(parameters, until());
   }
 
   /** Brings the fields to what the address says. */
@@ -85,6 +87,8 @@ export class Filters extends EventTarget {
     this.clear.hidden = parameters.size === 0;
   }
 }
+
+const until = () => new URLSearchParams(location.search).get("until");
 
 const shown = (parameters, name) => parameters.getAll(name).join(" ");
 
