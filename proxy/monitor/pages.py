@@ -81,6 +81,11 @@ class Monitor:
         self._history = history
         self._streams = Streams(hub)
 
+    @property
+    def viewers(self) -> int:
+        """Event streams that are open."""
+        return self._streams.viewers
+
     def routes(self) -> Iterator[web.AbstractRouteDef]:
         shell = _file("index.html")
         for path in ("/", "/exchange/{id}", "/rules/{id}"):

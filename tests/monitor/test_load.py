@@ -15,6 +15,10 @@ ROWS = "section:has(#exchanges) tbody tr"
 MOST_ROWS = 300
 RATE = 500.0
 SECONDS = 6.0
+SEEN = """(hidden) => {
+  Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
 OBSERVE = """() => {
   window.told = { updates: [], spent: 0, longest: 0, begun: performance.now() };
   new PerformanceObserver((list) => {
@@ -93,3 +97,25 @@ def test_however_much_there_is_the_page_holds_at_most_300_rows(
         expect(page.locator("section:has(#under-way) tbody tr")).to_have_count(40)
         expect(page.locator("section:has(#faults) tbody tr")).to_have_count(40)
         assert page.locator("tr").count() <= MOST_ROWS
+
+
+def test_a_tab_that_nobody_sees_gives_its_stream_back_and_is_up_to_date_when_it_is_seen(
+    browser: Browser, loop: Loop, watch: Watch
+) -> None:
+    up = watch()
+    loop.run(up.happen(exchange()))
+    with opened(browser, "about:blank") as page:
+        page.clock.install()
+        page.goto(up.url)
+        expect(page.locator(ROWS)).to_have_count(1)
+        expect(page.locator("#state")).to_have_text("●live")
+        assert up.monitor.viewers == 1
+        page.evaluate(SEEN, True)
+        page.clock.fast_forward(61_000)
+        expect(page.locator("#state")).to_have_text("◌asleep")
+        while up.monitor.viewers:
+            loop.run(up.happen(exchange()))
+        page.evaluate(SEEN, False)
+        expect(page.locator("#state")).to_have_text("●live")
+        expect(page.locator(ROWS)).not_to_have_count(1)
+        assert up.monitor.viewers == 1

@@ -15,7 +15,8 @@ const DAY_EVERY = 60_000;
 const SAID_EVERY = 10_000;
 const PATIENCE = 5;
 const AGAIN = 2000;
-const STATES = { live: ["●", "live"], connecting: ["◌", "connecting"], lost: ["■", "connection lost, trying again"] };
+const ASLEEP_AFTER = 60_000;
+const STATES = { live: ["●", "live"], connecting: ["◌", "connecting"], lost: ["■", "connection lost, trying again"], asleep: ["◌", "asleep"] };
 
 const main = document.getElementById("main");
 const tools = document.getElementById("tools");
@@ -60,6 +61,7 @@ class Overview {
     this.filters = new Filters(Object.keys(facts.upstreams));
     this.day = null;
     this.known = null;
+    this.connected = null;
     this.saidAt = -Infinity;
     this.asked = 0;
   }
@@ -82,6 +84,7 @@ class Overview {
       this.load();
     });
     document.addEventListener("click", (event) => this.filterLink(event));
+    document.addEventListener("visibilitychange", () => this.sleep());
     this.connection();
     setInterval(() => this.day && this.choose("day"), DAY_EVERY);
     this.load();
@@ -95,6 +98,17 @@ class Overview {
     this.filters.set(new URL(link.href).searchParams);
     this.list.title.scrollIntoView({ block: "start" });
     this.filters.focus();
+  }
+
+  /** A tab that nobody sees gives its stream back: a browser has six connections to a server, all tabs together. */
+  sleep() {
+    clearTimeout(this.falling);
+    if (document.hidden) {
+      this.falling = setTimeout(() => this.live.close(), ASLEEP_AFTER);
+    } else if (this.live.source === null && this.connected !== null) {
+      if (this.list.mode === "live") this.load();
+      else this.live.connect(this.connected);
+    }
   }
 
   // -- the list ------------------------------------------------------------------------------------

@@ -28,8 +28,11 @@ export class Live extends EventTarget {
     source.addEventListener("update", (event) => this.take("update", event));
   }
 
+  /** Ends the stream until the next `connect`. */
   close() {
     this.source?.close();
+    this.source = null;
+    this.become("asleep");
   }
 
   become(state) {
