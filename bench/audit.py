@@ -28,6 +28,7 @@ from teeline.config.model import Config, ListenAddress, UpstreamConfig, Upstream
 from teeline.proxy.audit.anchor import Anchor
 from teeline.proxy.audit.files import DiskFile, LogFile, listed, open_log
 from teeline.proxy.audit.index import Index
+from teeline.proxy.audit.indexkeeper import IndexKeeper
 from teeline.proxy.audit.query import Filters, search
 from teeline.proxy.audit.record import Origin
 from teeline.proxy.audit.retention import Keep
@@ -37,7 +38,7 @@ from teeline.proxy.audit.statistics import scores, statistics
 from teeline.proxy.audit.verify import verify
 from teeline.proxy.audit.writer import ChainWriter
 from teeline.proxy.server import ProxyServer
-from teeline.proxy.telemetry.sink import TelemetrySink
+from teeline.proxy.telemetry.sink import Choices, TelemetrySink
 from teeline.validators.model import (
     Ended,
     Exchange,
@@ -289,15 +290,19 @@ async def _outage(count: int, folder: Path, say: Callable[[str], None]) -> Found
     collector = await loop.create_server(Collector, "127.0.0.1", 0)
     port, otlp = (server.sockets[0].getsockname()[1] for server in (mock, collector))
     disk = _FullDisk()
-    audit = AuditSink(folder, origin=_ORIGIN, open_file=disk.open)
     telemetry = TelemetrySink.from_environment(
-        {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{otlp}"}, version="bench"
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{otlp}"},
+        version="bench",
+        choices=Choices(audit_records=True, chained=True),
     )
     assert telemetry is not None
+    audit = AuditSink(folder, origin=_ORIGIN, open_file=disk.open, on_written=telemetry.written)
+    index = IndexKeeper(folder)
     upstream = UpstreamConfig(UpstreamURL.parse(f"http://127.0.0.1:{port}/v1"), "relay")
     config = Config(upstreams=(upstream,), listen=ListenAddress("127.0.0.1", 0))
     proxy = ProxyServer(config, [audit, telemetry])
     (listener,) = await proxy.start()
+    index.start()
     found, phases = Found(), []
     for name in ("all up", "collector gone, disk full", "disk has room again"):
         if name != "all up":
@@ -308,6 +313,8 @@ async def _outage(count: int, folder: Path, say: Callable[[str], None]) -> Found
         _tell(name, phases[-1], found)
     await proxy.stop(5)
     mock.close()
+    found.add("bytes that the index was behind", index.behind, f"{index.behind:,}")
+    await index.stop(60)
     _add_up(3 * (count // 3), folder, audit, telemetry, found)
     return found
 

@@ -23,7 +23,7 @@ from teeline.proxy.audit.chain import MAX_LINE, seconds
 from teeline.proxy.audit.files import LogName, is_packed, listed, open_log
 from teeline.proxy.audit.packing import DamagedError
 from teeline.proxy.audit.record import LOST
-from teeline.proxy.audit.sums import TABLES, Exchange, Sums, Violation
+from teeline.proxy.audit.sums import MOST_TIMES, TABLES, Exchange, Sums, Violation
 from teeline.proxy.text import int64
 
 SEVERITIES: Final = {"info": 1, "warn": 2, "fail": 3}
@@ -266,7 +266,7 @@ class Index:
                 self.word(str(each["rule"]), file),
                 self.word(str(each["rule"]).partition(".")[0], file),
                 SEVERITIES[each["severity"]],
-                _count(each["count"]),
+                max(0, min(_count(each["count"]), MOST_TIMES)),
                 self.word(str(each["message"]), file),
             )
             for each in found

@@ -27,7 +27,7 @@ log = logging.getLogger("teeline.audit")
 INTERVAL: Final = 0.5
 """Seconds between two looks at the files."""
 _LINES: Final = 200
-"""Lines of a step: a few milliseconds of the interpreter."""
+"""Lines of a step: about ten milliseconds, in which other threads get their turns."""
 _REST: Final = 3.0
 """Times as long as a step took nothing is done behind it, so that a backlog (a log that was never
 indexed) takes a quarter of a processor at most."""

@@ -64,6 +64,11 @@ CREATE TABLE broken (
     severity INTEGER NOT NULL, exchanges INTEGER NOT NULL, times INTEGER NOT NULL,
     PRIMARY KEY (file, hour, upstream, rule, severity)
 ) WITHOUT ROWID;
+CREATE TABLE broken_ever (
+    file INTEGER NOT NULL, upstream INTEGER NOT NULL, rule INTEGER NOT NULL,
+    severity INTEGER NOT NULL, exchanges INTEGER NOT NULL, times INTEGER NOT NULL,
+    PRIMARY KEY (file, upstream, rule, severity)
+) WITHOUT ROWID;
 CREATE TABLE failures (
     file INTEGER NOT NULL, hour INTEGER NOT NULL, upstream INTEGER NOT NULL, family INTEGER NOT NULL,
     exchanges INTEGER NOT NULL, PRIMARY KEY (file, hour, upstream, family)

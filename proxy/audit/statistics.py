@@ -13,7 +13,7 @@ which asks questions of its own; the bands are the same.
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -121,37 +121,78 @@ def band(share: float) -> str:
 
 def statistics(db: sqlite3.Connection, filters: Filters) -> Statistics:
     """Sums over the records that pass."""
-    source = _source(db, filters)
+    source, words = _source(db, filters), _words(db)
     lost = db.execute("SELECT coalesce(sum(count), 0) FROM losses").fetchone()[0]
-    hours = sorted(_tallies(db, source, "hour"))
-    total = [sum(column) for column in zip(*(counts for _, *counts in hours), strict=True)]
-    first, last = source.rows(db, "SELECT min(first), max(last) FROM {exchanges}").fetchone()
+    hours, upstreams, models = _Tallies(), _Tallies(), _Tallies()
+    firsts, lasts = [], []
+    sql = (
+        "SELECT hour, upstream, model, verdict, sum(exchanges), min(first), max(last)"
+        " FROM {exchanges} GROUP BY 1, 2, 3, 4"
+    )
+    # One walk for all of them: of a million records it is what takes the time.
+    for hour, upstream, model, verdict, count, first, last in source.rows(db, sql):
+        for tallies, name in ((hours, hour), (upstreams, upstream), (models, model)):
+            tallies.add(name, verdict, count)
+        firsts.append(first)
+        lasts.append(last)
     return Statistics(
-        Tally("", *total) if total else Tally("", 0, 0, 0),
+        hours.total(),
         int(lost),
-        first,
-        last,
-        _named(db, source, "upstream"),
-        _named(db, source, "model")[:_TOP],
-        [Tally(str(hour * 3600), *counts) for hour, *counts in hours],
+        min(firsts, default=None),
+        max(lasts, default=None),
+        upstreams.by_size(words),
+        models.by_size(words)[:_TOP],
+        [hours.tally(hour, str(hour * 3600)) for hour in sorted(hours)],
         _rules(db, source).get(None, [])[:_TOP],
     )
 
 
 def scores(db: sqlite3.Connection, filters: Filters) -> list[Score]:
     """The scoreboard, one entry a relay that the records which pass came from, by name."""
-    source = _source(db, filters)
-    words = _words(db)
-    about = _about(db, source)
+    source, words = _source(db, filters), _words(db)
+    relays = _Tallies()
+    about: defaultdict[int, Counter[tuple[str, bool]]] = defaultdict(Counter)
+    sql = (
+        "SELECT upstream, operation, stream, verdict, sum(exchanges)"
+        " FROM {exchanges} GROUP BY 1, 2, 3, 4"
+    )
+    for upstream, operation, stream, verdict, count in source.rows(db, sql):
+        relays.add(upstream, verdict, count)
+        about[upstream][words.get(operation, ""), bool(stream)] += count
     failed = _failed(db, source)
     rules = _rules(db, source, by="upstream", least=SEVERITIES["warn"])
     found = []
-    for number, exchanges, fails, _ in _tallies(db, source, "upstream"):
+    for number in relays:
         if name := words.get(number, ""):
-            families = _families(about.get(number, {}), failed.get(number, {}))
+            relay = relays.tally(number, name)
+            families = _families(about[number], failed.get(number, {}))
             most = rules.get(number, [])[:_TOP]
-            found.append(Score(name, exchanges, exchanges - fails, families, most))
+            clean = relay.exchanges - relay.failed
+            found.append(Score(name, relay.exchanges, clean, families, most))
     return sorted(found)
+
+
+class _Tallies(dict[int, list[int]]):
+    """Exchanges, failed and warned ones, by a number."""
+
+    def add(self, key: int, verdict: int, count: int) -> None:
+        counts = self.setdefault(key, [0, 0, 0])
+        counts[0] += count
+        counts[1] += count if verdict == _FAIL else 0
+        counts[2] += count if verdict == _WARN else 0
+
+    def tally(self, key: int, name: str) -> Tally:
+        return Tally(name, *self[key])
+
+    def total(self) -> Tally:
+        columns = zip([0, 0, 0], *self.values(), strict=True)
+        exchanges, failed, warned = (sum(column) for column in columns)
+        return Tally("", exchanges, failed, warned)
+
+    def by_size(self, words: Mapping[int, str]) -> list[Tally]:
+        """The largest first; the numbers are words."""
+        named = [self.tally(number, words.get(number, "")) for number in self]
+        return sorted(named, key=lambda tally: (-tally.exchanges, tally.name))
 
 
 class _Source(NamedTuple):
@@ -176,6 +217,13 @@ def _source(db: sqlite3.Connection, filters: Filters) -> _Source:
     hours = plan.hours()
     if hours is None:
         return _from_records(*plan.counted(), few=plan.is_timed)
+    if not plan.is_timed:
+        return _Source(
+            f"(SELECT * FROM totals e WHERE {hours.where})",
+            f"(SELECT * FROM broken_ever e WHERE {hours.where})",
+            f"(SELECT * FROM failures e WHERE {hours.where})",
+            hours.values,
+        )
     times = "(e.at >= ? AND e.at < ? OR e.at >= ? AND e.at < ?)"
     edges = _from_records(
         f"{times} AND {hours.where}",
@@ -232,16 +280,6 @@ def _families(
     return found
 
 
-def _about(db: sqlite3.Connection, source: _Source) -> dict[int, dict[tuple[str, bool], int]]:
-    """By upstream: how many exchanges of which operation, streamed or not."""
-    words = _words(db)
-    sql = "SELECT upstream, operation, stream, sum(exchanges) FROM {exchanges} GROUP BY 1, 2, 3"
-    found: defaultdict[int, dict[tuple[str, bool], int]] = defaultdict(dict)
-    for upstream, operation, stream, count in source.rows(db, sql):
-        found[upstream][words.get(operation, ""), bool(stream)] = count
-    return found
-
-
 def _failed(db: sqlite3.Connection, source: _Source) -> dict[int, dict[str, int]]:
     """By upstream and family: exchanges with a fail."""
     words = _words(db)
@@ -267,22 +305,6 @@ def _rules(
     for rules in found.values():
         rules.sort(key=lambda rule: (-rule.severity, -rule.exchanges, rule.rule))
     return found
-
-
-def _tallies(db: sqlite3.Connection, source: _Source, by: str) -> list[tuple[int, int, int, int]]:
-    sql = (
-        f"SELECT {by}, sum(exchanges), sum(exchanges * (verdict = {_FAIL})),"
-        f" sum(exchanges * (verdict = {_WARN})) FROM {{exchanges}} GROUP BY 1"
-    )
-    return source.rows(db, sql).fetchall()
-
-
-def _named(db: sqlite3.Connection, source: _Source, column: str) -> list[Tally]:
-    """Sums by a column of words, the largest first."""
-    words = _words(db)
-    tallies = _tallies(db, source, column)
-    named = [Tally(words.get(number, ""), *counts) for number, *counts in tallies]
-    return sorted(named, key=lambda tally: (-tally.exchanges, tally.name))
 
 
 def _words(db: sqlite3.Connection) -> dict[int, str]:

@@ -5,7 +5,8 @@ What belongs here: what is summed up, and adding to it. What doesn't: asking (st
 
 Sums are kept a file, hour and upstream, and what they count by beside that (``totals``: model,
 operation, streamed or not, verdict; ``broken``: rule and severity; ``failures``: the family of a rule
-that was broken with a fail). A file that retention deletes takes its sums along. They grow with the
+that was broken with a fail). Relays break many rules, so that these have sums over all hours as well
+(``broken_ever``). A file that retention deletes takes its sums along. They grow with the
 names that clients and relays use, never faster than the records themselves.
 """
 
@@ -18,7 +19,7 @@ from typing import Final, NamedTuple
 
 HOUR: Final = 3_600_000_000
 """Microseconds."""
-TABLES: Final = ("totals", "broken", "failures")
+TABLES: Final = ("totals", "broken", "broken_ever", "failures")
 
 _TOTAL: Final = """
 INSERT INTO totals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
@@ -29,10 +30,18 @@ _BROKEN: Final = """
 INSERT INTO broken VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
 exchanges = exchanges + excluded.exchanges, times = times + excluded.times
 """
+_BROKEN_EVER: Final = """
+INSERT INTO broken_ever VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+exchanges = exchanges + excluded.exchanges, times = times + excluded.times
+"""
 _FAILURE: Final = """
 INSERT INTO failures VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
 exchanges = exchanges + excluded.exchanges
 """
+
+MOST_TIMES: Final = 1 << 40
+"""How often a rule was broken in one exchange, at most: a damaged line may claim any number, and the
+sums of a million of them must stay within SQLite's 64 bits."""
 
 _Place = tuple[int, int, int]
 """File, hour, upstream."""
@@ -106,6 +115,7 @@ class Sums:
         """Adds all of it, within the transaction that the records are in; sqlite3.Error."""
         db.executemany(_TOTAL, self._total_rows())
         db.executemany(_BROKEN, self._broken_rows())
+        db.executemany(_BROKEN_EVER, self._broken_ever_rows())
         rows = ((*place, family, n) for (place, family), n in self._failures.items())
         db.executemany(_FAILURE, rows)
 
@@ -113,8 +123,15 @@ class Sums:
         for (place, *kind), numbers in self._totals.items():
             yield (*place, *kind, *numbers)
 
+    def _broken_ever_rows(self) -> Iterable[tuple[int, ...]]:
+        sums: dict[tuple[int, int, int, int], list[int]] = {}
+        for file, _, upstream, rule, severity, exchanges, times in self._broken_rows():
+            total = sums.setdefault((file, upstream, rule, severity), [0, 0])
+            total[0] += exchanges
+            total[1] += times
+        return ((*key, *total) for key, total in sums.items())
+
     def _broken_rows(self) -> Iterable[tuple[int, ...]]:
         for key, exchanges in self._broken.items():
             place, rule, severity = key
-            # SQLite's numbers end at 64 bits, and a damaged line may claim any.
-            yield (*place, rule, severity, exchanges, min(self._times[key], 1 << 62))
+            yield (*place, rule, severity, exchanges, self._times[key])

@@ -127,10 +127,16 @@ def _settings(
 
 def _service(config: Config, environ: Mapping[str, str], monitor: Monitor | None) -> Service:
     """What serves: this process, or several. Raises SinkError and AuditError."""
-    on_live = None if monitor is None else monitor.hub.take
+    hub = None if monitor is None else monitor.hub
     if worker_count(config) > 1:
-        return Supervisor(config, environ, Console(sys.stdout), on_live=on_live)
-    feed = None if on_live is None else feed_of(config, on_live)
+        return Supervisor(
+            config,
+            environ,
+            Console(sys.stdout),
+            on_live=None if hub is None else hub.take,
+            on_gone=None if hub is None else hub.gone,
+        )
+    feed = None if hub is None else feed_of(config, hub.take)
     others = [] if feed is None else [feed]
     return ServingProcess(config, environ, ConsoleSink(sys.stdout), others=others)
 

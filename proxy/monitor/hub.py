@@ -103,6 +103,12 @@ class Hub:
                 log.error("monitor: a batch was refused: %s", type(error).__name__)
         self.version += 1
 
+    def gone(self, worker: str) -> None:
+        """A process has ended, and with it what it had open."""
+        if (known := self._workers.get(worker)) is not None:
+            known.open, known.streams = {}, ()
+        self.version += 1
+
     def _take(self, batch: Mapping[str, Any]) -> None:
         if batch["v"] != VERSION:
             raise ValueError("another version")

@@ -40,6 +40,7 @@ CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 HTTP: Final = "http/protobuf"
 GRPC: Final = "grpc"
 _PROTOCOLS: Final = (HTTP, GRPC)
+_INSTANCE: Final = "service.instance.id"
 _TIMEOUT = 10.0
 _MAX_TIMEOUT = 60.0
 _SPAN_EVENTS = 128
@@ -120,9 +121,9 @@ def read(environ: Mapping[str, str], version: str = "") -> Settings | None:
 def resource(environ: Mapping[str, str], version: str = "") -> Resource:
     """Who sends: OTEL_RESOURCE_ATTRIBUTES, under OTEL_SERVICE_NAME or ``teeline``.
 
-    Each process has an id of its own, unless one is given: replicas' counters are different series.
+    Each start has an id of its own, unless one is given: replicas' counters are different series.
     """
-    attributes = {"service.name": "teeline", "service.instance.id": str(uuid.uuid4())}
+    attributes = {"service.name": "teeline", _INSTANCE: str(uuid.uuid4())}
     if version:
         attributes["service.version"] = version
     for pair in environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","):
@@ -132,6 +133,15 @@ def resource(environ: Mapping[str, str], version: str = "") -> Resource:
     if environ.get("OTEL_SERVICE_NAME"):
         attributes["service.name"] = environ["OTEL_SERVICE_NAME"]
     return Resource.create(dict(attributes))
+
+
+def one_instance(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables for processes that are one instance of the service: all tell the same id of it."""
+    given = environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    if any(pair.partition("=")[0].strip() == _INSTANCE for pair in given.split(",")):
+        return dict(environ)
+    own = f"{_INSTANCE}={uuid.uuid4()}"
+    return {**environ, "OTEL_RESOURCE_ATTRIBUTES": f"{given},{own}" if given else own}
 
 
 def sampler(environ: Mapping[str, str]) -> Sampler:

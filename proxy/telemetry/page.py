@@ -91,7 +91,7 @@ _VARIABLES: Final[Mapping[str, str]] = {
     "OTEL_TRACES_EXPORTER, OTEL_LOGS_EXPORTER, OTEL_METRICS_EXPORTER": "`otlp` or `none`; "
     "metrics also `prometheus`, which the admin port serves anyway",
     "OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES": "who sends; `teeline` by default, with a "
-    "`service.instance.id` made anew for each process",
+    "`service.instance.id` made anew at each start",
     "OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG": "which clean exchanges have spans; those that "
     "broke a rule (warn, fail) always have. `parentbased_traceidratio` and `0.1` spare nine tenths "
     "of what spans cost",
@@ -154,9 +154,10 @@ _METRICS: Final = f"""\
 ## Metrics
 
 By OTLP, and for Prometheus at `http://127.0.0.1:8788/metrics`, under the second
-of the names. A model that no answer of this process vouches for, and every one beyond the first
-hundred, is `{names.OTHER}`; a metric has at most {metrics.SERIES} series, and what comes beyond them goes
-into one with `{names.OVERFLOW}`.
+of the names. With several workers they are the sums over all of them, at most a second old, and don't
+fall when one dies; spans and log records come from each worker. A model that no answer of a process
+vouches for, and every one beyond the first hundred, is `{names.OTHER}`; a metric has at most
+{metrics.SERIES} series, and what comes beyond them goes into one with `{names.OVERFLOW}`.
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from teeline.proxy.audit.index import Index
 from teeline.proxy.audit.query import Filters, Plan
 from teeline.proxy.audit.schema import connect
 from teeline.proxy.audit.statistics import scores, statistics
-from teeline.proxy.audit.sums import TABLES, Exchange, Sums, Violation
+from teeline.proxy.audit.sums import MOST_TIMES, TABLES
 from teeline.validators.model import Severity, Timing
 from tests.proxy.audit.logs import Clock, edit, files, writer
 from tests.proxy.samples import START, exchange, violation
@@ -91,16 +92,18 @@ def test_what_is_summed_is_what_is_recorded(
 def test_a_whole_hour_is_answered_without_a_look_at_its_records(db: sqlite3.Connection) -> None:
     """All that a million records cost is the sums, and the records of the hours at both ends."""
     base = START - START % 3600
-    for filters in (
-        Filters(),
-        Filters(upstream=("a",)),
-        Filters(since=base + 1800, until=base + 9000),
+    window = Filters(since=base + 1800, until=base + 9000)
+    for filters, walks in (
+        (Filters(), 0),
+        (Filters(upstream=("a",)), 0),
+        (window, 2),
+        (replace(window, upstream=("a", "b")), 2),
     ):
         source = asking._source(db, filters)
         for kind in ("exchanges", "broken", "failures"):
             plan = source.rows(db, f"EXPLAIN QUERY PLAN SELECT * FROM {{{kind}}}").fetchall()
             of_records = [row[3] for row in plan if row[3].split()[:2] == ["SEARCH", "e"]]
-            assert of_records == ["SEARCH e USING INDEX exchange_at (at>? AND at<?)"] * 2
+            assert of_records == ["SEARCH e USING INDEX exchange_at (at>? AND at<?)"] * walks
             scanned = [row[3] for row in plan if row[3].startswith("SCAN v")]
             assert scanned == []
 
@@ -128,13 +131,21 @@ def test_sums_go_with_the_file_that_they_are_of(tmp_path: Path) -> None:
     db.close()
 
 
-def test_numbers_that_nobody_could_have_counted_stay_within_sqlites(tmp_path: Path) -> None:
-    """A line that was edited may claim any."""
+@pytest.mark.parametrize("count", [b"9223372036854775807", b"1e300", b"-9223372036854775808"])
+def test_numbers_that_nobody_could_have_counted_are_no_obstacle(
+    tmp_path: Path, count: bytes
+) -> None:
+    """A line that was edited may claim any; sums of many such lines are still sums."""
+    log = writer(tmp_path)
+    log.start()
+    log.append([exchange(violation(count=77)) for _ in range(5)])
+    log.close()
+    edit(files(tmp_path)[0], lambda ls: [x.replace(b'"count":77', b'"count":' + count) for x in ls])
     db = connect(tmp_path)
-    sums = Sums(3)
-    row = Exchange(*range(23))
-    huge = Violation(0, row.at, 1, 2, 3, (1 << 63) - 1, 4)
-    sums.add(row, [huge, huge])
-    sums.write(db)
-    assert db.execute("SELECT exchanges, times FROM broken").fetchone() == (2, 1 << 62)
+    Index(tmp_path, db).catch_up()
+    (rule,) = statistics(db, Filters()).rules
+    assert rule.exchanges == 5
+    assert rule.times == (0 if count.startswith(b"-") else 5 * MOST_TIMES)
+    assert statistics(db, Filters(since=0.0)).rules == [rule]
+    assert scores(db, Filters(status=(200,)))[0].rules == [rule]
     db.close()

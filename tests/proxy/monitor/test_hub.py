@@ -128,14 +128,14 @@ def test_faults_are_told_when_they_change() -> None:
 
 
 def test_what_a_silent_or_dead_process_had_open_is_over() -> None:
-    """A process that is replaced speaks under its predecessor's name; one that isn't, not at all."""
     clock = Clock()
     made = hub(clock)
     stream = live_row(exchange(ended=None))
     made.take(batch(worker="a", open={"my-relay": 1}, streams=[stream]))
     made.take(batch(worker="b", open={"my-relay": 1}))
     assert made.row(stream["id"]) == stream
-    made.take(batch(worker="b"))
+    made.gone("b")
+    made.gone("nobody")
     assert made.snapshot(ALL)[0]["upstreams"][0]["open"] == 1
     clock.now += SILENT + 1
     told, _ = made.snapshot(ALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teeline.proxy.sinks import SinkError
+from teeline.proxy.telemetry import environment
 from teeline.proxy.telemetry.environment import CAPTURE, GRPC, HTTP, read, resource
 from teeline.proxy.telemetry.queues import Queueing
 from teeline.proxy.telemetry.sink import TelemetrySink
@@ -118,7 +119,7 @@ def test_the_service_name_is_teeline_unless_said_otherwise() -> None:
         assert settings.resource.attributes["service.name"] == name
 
 
-def test_each_process_is_an_instance_of_its_own_unless_it_is_named() -> None:
+def test_each_start_is_an_instance_of_its_own_unless_it_is_named() -> None:
     found = [resource({}).attributes["service.instance.id"] for _ in range(2)]
     assert len(set(found)) == 2
     named = resource({"OTEL_RESOURCE_ATTRIBUTES": "service.instance.id=a"})
@@ -190,3 +191,13 @@ def test_the_capture_variable_is_ignored_and_that_is_said_once(
     assert caplog.messages == [
         f"{CAPTURE} is ignored: only teeline's own capture setting turns content on"
     ]
+
+
+def test_processes_that_are_one_instance_say_so_unless_the_user_says_who_they_are() -> None:
+    made = environment.one_instance({"OTEL_RESOURCE_ATTRIBUTES": "a=b", "X": "y"})
+    first, second = (environment.resource(made).attributes for _ in range(2))
+    assert first["service.instance.id"] == second["service.instance.id"]
+    assert (first["a"], made["X"]) == ("b", "y")
+    assert environment.resource(environment.one_instance({})).attributes["service.instance.id"]
+    given = {"OTEL_RESOURCE_ATTRIBUTES": "service.instance.id=mine"}
+    assert environment.one_instance(given) == given
