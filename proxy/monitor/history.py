@@ -110,6 +110,7 @@ class History:
         self.folder = folder
         self._clock = clock
         self._waiting = 0
+        self._closed = False
         self._db: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, "teeline-history")
         self._day = _Kept(lambda: self._ask(lambda db: _day(db, self._clock())), time.monotonic)
@@ -141,13 +142,16 @@ class History:
         return await self._ask(lambda db: function())
 
     async def close(self) -> None:
-        """Ends the question under way."""
+        """Ends the question under way; further ones get a HistoryError."""
+        self._closed = True
         if (db := self._db) is not None:
             with contextlib.suppress(sqlite3.ProgrammingError):
                 db.interrupt()  # it may have been closed this moment
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        if self._closed:
+            raise HistoryError("the page is closing")
         if self._waiting >= WAITING:
             raise HistoryError("too many questions at once")
         self._waiting += 1

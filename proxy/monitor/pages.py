@@ -114,11 +114,6 @@ class Monitor:
             return True
         return self.sessions is not None and self.sessions.holds(request.cookies, _cookie(request))
 
-    def _remains(self, request: web.Request) -> bool:
-        """Whether who was let in still may be: a token stays right, a session ends."""
-        by_token = self.sessions is None or "Authorization" in request.headers
-        return by_token or self.admits(request)
-
     async def close(self) -> None:
         """Ends the event streams, which otherwise hold the port open, and the question under way."""
         self._streams.close()
@@ -142,9 +137,13 @@ class Monitor:
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         asked_for = _asked(request)
+        # A token stays right, a session ends, and its stream with it.
+        by_session = self.admits(request)
         scoring = asyncio.create_task(self._keep_scores())
         try:
-            return await self._streams.serve(request, asked_for, lambda: self._remains(request))
+            return await self._streams.serve(
+                request, asked_for, lambda: not by_session or self.admits(request)
+            )
         finally:
             scoring.cancel()
 

@@ -98,6 +98,15 @@ def test_filters_sit_in_the_address_and_hold_for_what_comes(
         page.get_by_label("Status").fill("4xx")
         page.get_by_label("Status").press("Enter")
         expect(page.locator(ROWS)).to_have_count(1)
+        # What can't be a filter is said where it was written, and asked of nobody.
+        page.get_by_label("Status").fill("teapot")
+        page.get_by_label("Status").press("Enter")
+        assert (
+            page.get_by_label("Status").evaluate("e => e.validationMessage").startswith("Write a")
+        )
+        assert page.url.endswith("?status=4xx")
+        page.goto(f"{up.url}?status=teapot&verdict=maybe")
+        expect(page.locator(ROWS)).to_have_count(6)
         page.goto(f"{up.url}?text=req_wanted")
         expect(page.locator(ROWS)).to_have_count(1)
 

@@ -60,6 +60,7 @@ class Overview {
     this.list = new List(facts);
     this.filters = new Filters(Object.keys(facts.upstreams));
     this.day = null;
+    this.chosen = "now";
     this.known = null;
     this.connected = null;
     this.saidAt = -Infinity;
@@ -72,7 +73,7 @@ class Overview {
     tools.prepend(this.span(), shortcuts({
       "/": () => this.filters.focus(), p: () => this.list.toggle(), o: () => this.list.goBack(),
       n: () => this.list.mode === "past" && this.list.goLive(), l: () => this.list.roving.first(),
-      w: () => this.choose(this.day ? "now" : "day"), g: () => location.assign("/monitor/"),
+      w: () => this.choose(this.chosen === "day" ? "now" : "day"), g: () => location.assign("/monitor/"),
     }));
     this.live.addEventListener("state", () => this.connection());
     this.live.addEventListener("snapshot", (event) => this.snapshot(event.detail));
@@ -86,7 +87,7 @@ class Overview {
     document.addEventListener("click", (event) => this.filterLink(event));
     document.addEventListener("visibilitychange", () => this.sleep());
     this.connection();
-    setInterval(() => this.day && this.choose("day"), DAY_EVERY);
+    setInterval(() => this.chosen === "day" && !document.hidden && this.choose("day"), DAY_EVERY);
     this.load();
   }
 
@@ -205,12 +206,16 @@ class Overview {
 
   async choose(value) {
     if (!this.facts.history) return;
+    this.chosen = value;
     for (const input of this.radios.querySelectorAll("input")) input.checked = input.value === value;
-    this.day = null;
-    if (value === "day") {
-      const answer = await fetch("/monitor/api/day").catch(() => null);
-      this.day = answer?.ok ? await answer.json() : null;
+    const answer = value === "day" ? await fetch("/monitor/api/day").catch(() => null) : null;
+    if (this.chosen !== value) return;
+    if (value === "day" && !answer?.ok) {
+      this.announce("The last 24 hours can't be told now", true);
+      if (!this.day) this.choose("now");
+      return;
     }
+    this.day = answer ? await answer.json() : null;
     this.cards.over(this.day);
     if (this.day) this.faults.show(this.day.faults, "24 hours", this.live.at);
     else this.faults.show(this.live.faults, "15 minutes", this.live.at);

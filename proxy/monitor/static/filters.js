@@ -5,11 +5,27 @@ import { el } from "/monitor/static/dom.js";
 export const NAMES = ["upstream", "model", "operation", "verdict", "rule", "status", "text"];
 const OPERATIONS = ["chat", "responses", "embeddings", "completions", "models", "connection", "other"];
 
-/** The filters of the address, as parameters for the API. */
+const VERDICTS = ["pass", "warn", "fail"];
+/** What a value must be, and how that is said. */
+const FORMS = {
+  status: [/^([1-5]xx|[1-9]\d\d)$/i, "Write a code like 429, or a class like 5xx."],
+  verdict: [/^(pass|warn|fail)$/, "A verdict is pass, warn or fail."],
+};
+
+/** What is wrong with a value; empty for nothing. */
+function wrong(name, value) {
+  const [form, words] = FORMS[name] ?? [];
+  if (form && !form.test(value)) return words;
+  return value.length > 256 ? "At most 256 characters." : "";
+}
+
+/** The filters of the address that can be ones, as parameters for the API. */
 export function query() {
   const given = new URLSearchParams(location.search);
   const kept = new URLSearchParams();
-  for (const name of NAMES) for (const value of given.getAll(name)) if (value) kept.append(name, value);
+  for (const name of NAMES) {
+    for (const value of given.getAll(name).slice(0, 16)) if (value && !wrong(name, value)) kept.append(name, value);
+  }
   return kept;
 }
 
@@ -22,7 +38,7 @@ export class Filters extends EventTarget {
     ];
     this.fields = {
       text: field("search", "text", "id, request id or message"),
-      verdict: el("select", { id: "f-verdict" }, ...options(["pass", "warn", "fail"], "any verdict")),
+      verdict: el("select", { id: "f-verdict" }, ...options(VERDICTS, "any verdict")),
       upstream: el("select", { id: "f-upstream" }, ...options(upstreams, "any upstream")),
       operation: el("select", { id: "f-operation" }, ...options(OPERATIONS, "any operation")),
       model: field("search", "model", "exact name"),
@@ -67,6 +83,12 @@ export class Filters extends EventTarget {
       const value = input.value.trim();
       // A link may have asked for several values; a field that wasn't touched keeps them.
       if (value === shown(parameters, name)) continue;
+      const words = value && wrong(name, value);
+      input.setCustomValidity(words);
+      if (words) {
+        input.reportValidity();
+        continue;
+      }
       parameters.delete(name);
       if (value) parameters.set(name, value);
     }
@@ -82,6 +104,7 @@ export class Filters extends EventTarget {
         input.append(el("option", { value, text: value }));
       }
       input.value = value;
+      input.setCustomValidity("");
       input.parentElement?.classList.toggle("set", value !== "");
     }
     this.clear.hidden = parameters.size === 0;

@@ -237,7 +237,8 @@ export class Streams {
 
   show(streams, open, now) {
     const kept = new Map();
-    for (const exchange of streams) {
+    // From the oldest on, so that the newest comes to stand on top.
+    for (const exchange of [...streams].reverse()) {
       const told = JSON.stringify([exchange.events, exchange.bytes, exchange.status, exchange.broken_count]);
       let shown = this.rows.get(exchange.id);
       if (!shown) {

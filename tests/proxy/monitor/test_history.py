@@ -220,3 +220,29 @@ def test_sums_that_take_long_stay_good_for_long() -> None:
         assert await kept.get() == 2
 
     run(test())
+
+
+def test_who_asks_at_the_end_is_told_that_it_is_the_end(tmp_path: Path) -> None:
+    forever = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c"
+
+    async def test() -> None:
+        async with past(tmp_path, 3) as asking:
+            begun = asyncio.Event()
+            loop = asyncio.get_running_loop()
+
+            def ask(db: Any) -> Any:
+                loop.call_soon_threadsafe(begun.set)
+                return db.execute(forever).fetchone()
+
+            under_way = asyncio.create_task(asking._ask(ask))
+            await begun.wait()
+            # Once could be before the statement has begun.
+            while not under_way.done():
+                await asking.close()
+                await asyncio.sleep(0)
+            with pytest.raises(HistoryError):
+                under_way.result()
+            with pytest.raises(HistoryError, match="closing"):
+                await asking.rows(ALL)
+
+    run(test())
