@@ -142,10 +142,10 @@ class ClientConnection(Accepted, asyncio.BufferedProtocol):
             self.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return pieces.buffer()
+        return pieces.BUFFER
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.received(pieces.piece(nbytes))
+        self.received(bytes(pieces.BUFFER[:nbytes]))
 
     def received(self, data: bytes) -> None:
         """Bytes of the client: of a request under way, of its next one, or of no use any more."""

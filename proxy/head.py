@@ -12,6 +12,8 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Sequence
+from itertools import compress
+from operator import ne
 from typing import Final, Self
 
 from teeline.proxy.framing import Body, ChunkedBody, LengthBody
@@ -146,12 +148,10 @@ class Head:
         if len(lines) != len(before):
             return None
         fields, headers, length = list(self.fields), list(self.headers), self.length
-        for index, line in enumerate(lines):
-            if line == before[index]:
-                continue
+        for index in compress(range(len(lines)), map(ne, lines, before)):
             name, text = fields[index][0], headers[index][0]
-            value = line[len(name) + 2 :]
-            if not line.startswith(name + b": ") or _VISIBLE.fullmatch(value) is None:
+            written, _, value = lines[index].partition(b": ")
+            if written != name or _VISIBLE.fullmatch(value) is None:
                 return None
             kind = (_names.get(name) or _learn(name))[0]
             if kind == _LENGTH and value.isdigit() and len(value) <= _LENGTH_DIGITS:
@@ -161,12 +161,8 @@ class Head:
             fields[index] = name, value
             headers[index] = text, value.decode("ascii")
         other = self._copy()
-        other.lines, other.fields, other.headers, other.length = (
-            lines,
-            fields,
-            tuple(headers),
-            length,
-        )
+        other.lines, other.fields = lines, fields
+        other.headers, other.length = tuple(headers), length
         return other
 
     def _copy(self) -> Self:

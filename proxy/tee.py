@@ -225,7 +225,8 @@ class Tee:
 
     def _emit(self, outputs: Sequence[Output]) -> None:
         try:
-            outputs = self._judged(outputs)
+            judge = self._observers.policy.apply if self._socket is None else self._judged
+            outputs = judge(outputs)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self._fail("policy", error)
             return
@@ -259,10 +260,8 @@ class Tee:
             self._feed(self._inspector.inspected, report, self.now())
 
     def _judged(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """The outputs as the policy has them, which takes those of one exchange at a time."""
+        """Outputs of several exchanges as the policy has them, which takes those of one at a time."""
         policy = self._observers.policy
-        if self._socket is None:
-            return policy.apply(outputs)
         groups = groupby(outputs, lambda output: output.exchange.id)
         return [seen for _, group in groups for seen in policy.apply(list(group))]
 

@@ -170,7 +170,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self.transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return pieces.buffer()
+        return pieces.BUFFER
 
     def buffer_updated(self, nbytes: int) -> None:
         exchange = self.exchange
@@ -179,7 +179,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             self.transport.abort()
             return
         try:
-            exchange.answer_bytes(pieces.piece(nbytes))
+            exchange.answer_bytes(bytes(pieces.BUFFER[:nbytes]))
         except Exception as error:  # noqa: BLE001  said by its kind, and only this exchange ends
             exchange.failed(error)
 
