@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from teeline.validators.heads import names_of
 from teeline.validators.model import Headers
 
 Client = int
@@ -28,12 +29,10 @@ MODELS: Final = 10_000
 LONGEST_ID: Final = 256
 """Characters of an id; longer ones are not compared."""
 
-_KEY_FIELDS = frozenset({"authorization", "api-key", "x-api-key"})
-
 
 def client_of(headers: Headers) -> Client:
     """The client that a request's fields are from, as far as its key tells."""
-    return hash(tuple(value for name, value in headers if name.lower() in _KEY_FIELDS))
+    return hash(tuple(headers[position][1] for position in names_of(headers).keys))
 
 
 class Made(NamedTuple):
@@ -106,6 +105,11 @@ class History:
             self._models[client] = listed
         if len(self._models) > self._most_clients:
             self._models.popitem(last=False)
+
+    @property
+    def lists(self) -> int:
+        """How many clients' lists are remembered."""
+        return len(self._models)
 
     def listed_models(self, client: Client) -> frozenset[str] | None:
         """The models that this client last saw the upstream list; None where it saw no list."""

@@ -45,7 +45,7 @@ from teeline.validators.events import (
 from teeline.validators.history import LONGEST_ID, History
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange, Unit
-from teeline.validators.operation import Operation, asks_in_body, is_beta, operation_of, path_of
+from teeline.validators.operation import Operation, route_of
 from teeline.validators.timeline import Timeline
 from teeline.validators.wire.content import (
     ContentDecoder,
@@ -57,6 +57,7 @@ from teeline.validators.wire.content import (
 from teeline.validators.wire.json import decode
 
 _NOTHING: Sequence[Output] = ()
+_NO_HEAD = RequestHead("", "", ())
 _BODILESS = frozenset({204, 205, 304})
 
 
@@ -95,7 +96,8 @@ class Inspector:
         self._ctx = Context(exchange, Operation.OTHER, limits, history)
         self._pace = Pace(self._ctx)
         self._request: list[bytes] | None = []
-        self._head = RequestHead("", "", ())
+        self._head = _NO_HEAD
+        self._route = route_of("", "")
         self._decoder: ContentDecoder | None = None
         self._coding_told = False
         self._body: AnswerBody | None = None
@@ -110,18 +112,19 @@ class Inspector:
         """The request line and its fields: opens the exchange."""
         exchange = self.exchange
         ctx, self._head = self._ctx, head
-        operation = ctx.operation = operation_of(head.method, head.target)
-        ctx.beta = is_beta(head.target)
+        route = self._route = route_of(head.method, head.target)
+        ctx.operation = route.operation
+        ctx.beta = route.is_beta
         ctx.request_headers = head.headers
         ctx.report.at = at
         exchange.method = head.method
-        exchange.path = path_of(head.target)
+        exchange.path = route.path
         note_target(exchange, head.target)
-        exchange.operation = operation.reported
+        exchange.operation = route.reported
         exchange.timing.start = at
         self._pace.asked(at)
         self._timeline.mark(at, "request")
-        if not asks_in_body(head.method, head.target):
+        if not route.asks_in_body:
             self._request = None
         return (Opened(exchange),)
 
@@ -140,7 +143,7 @@ class Inspector:
         """The whole request was read; until then rules that need its fields are off (P7)."""
         self._ctx.report.at = at
         self._pace.asked(at)
-        if not asks_in_body(self._head.method, self._head.target):
+        if not self._route.asks_in_body:
             return _NOTHING
         pieces, self._request = self._request, None
         if pieces is None:
@@ -187,10 +190,8 @@ class Inspector:
         self.exchange.status = head.status
         note_headers(self.exchange, head.headers)
         self.exchange.timing.first_byte = at
-        for name in ("x-request-id", "apim-request-id"):
-            if values := ctx.fields(name):
-                self.exchange.request_id = values[0][:256]
-                break
+        if (position := ctx.names.request_id) >= 0:
+            self.exchange.request_id = head.headers[position][1][:256]
         self._pace.head(at)
         check_head(ctx)
         check_fetched(ctx)
@@ -221,10 +222,11 @@ class Inspector:
             body.stream.feed(data)
         else:
             body.feed(data)
-        self._pace.read(at, streaming=body.stream is not None)
-        if timing.first_event is None and exchange.events:
+        events = exchange.events
+        self._pace.read(at, events, streaming=body.stream is not None)
+        if events and timing.first_event is None:
             timing.first_event = at
-        self._timeline.read(at, exchange.events, size)
+        self._timeline.read(at, events, size)
         return self._drain(at) if report.out else _NOTHING
 
     # -- the end -----------------------------------------------------------------------------------------
@@ -318,7 +320,10 @@ class Inspector:
             check_identity(self._ctx, {"id": made})
 
     def _drain(self, at: float) -> list[Output]:
-        outputs = self._ctx.report.drain()
+        report = self._ctx.report
+        if not report.out:
+            return []
+        outputs = report.drain()
         for output in outputs:
             if isinstance(output, Found):
                 self._timeline.violation(at, output.violation.place.index)

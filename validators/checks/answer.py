@@ -33,6 +33,18 @@ class AnswerBody:
     ``stream`` is there as soon as the body is known to be one; pieces may then be fed to it directly.
     """
 
+    __slots__ = (
+        "_ctx",
+        "_document",
+        "_first",
+        "_ignored",
+        "_marked",
+        "_pieces",
+        "_size",
+        "_waits",
+        "stream",
+    )
+
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._pieces: list[bytes] = []

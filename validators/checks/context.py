@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from teeline.validators import evidence
@@ -10,6 +10,7 @@ from teeline.validators.checks.reporter import Reporter
 from teeline.validators.checks.request import UNKNOWN_REQUEST, RequestFacts
 from teeline.validators.events import ResponseHead, SchemaCheck, SchemaError, SchemaResult
 from teeline.validators.fields.structured import EXTRA_KEYWORDS
+from teeline.validators.heads import FieldNames, names_of
 from teeline.validators.history import History
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange, Headers, Place
@@ -46,9 +47,11 @@ class Context:
     """One exchange as its checks see it."""
 
     __slots__ = (
+        "_asked",
         "_given",
-        "_named",
+        "_names",
         "_read",
+        "_sent",
         "_tickets",
         "beta",
         "exchange",
@@ -81,8 +84,10 @@ class Context:
         self.request: RequestFacts = UNKNOWN_REQUEST
         self.request_headers: Headers = ()
         self.response = ResponseHead(0, ())
-        self._read: Headers = ()  # the header fields that are in _named
-        self._named: dict[str, list[str]] = {}
+        self._read: Headers = ()  # the header fields that _names is of
+        self._names = names_of(())
+        self._sent: Headers = ()  # and those of the request
+        self._asked = self._names
         self._tickets: dict[int, WantedCheck] = {}
         self._given = 0
 
@@ -93,20 +98,27 @@ class Context:
 
     def fields(self, name: str) -> Sequence[str]:
         """All values of a field of the answer, in order; ``name`` in lower case."""
-        return self._by_name().get(name, ())
+        return self.names.values(self.response.headers, name)
 
-    def field_names(self) -> Set[str]:
-        """The names of the answer's fields, in lower case."""
-        return self._by_name().keys()
-
-    def _by_name(self) -> Mapping[str, Sequence[str]]:
-        """The answer's fields, put in order once."""
+    @property
+    def names(self) -> FieldNames:
+        """The names of the answer's fields."""
         headers = self.response.headers
         if self._read is not headers:
-            self._read, self._named = headers, {}
-            for name, value in headers:
-                self._named.setdefault(name.lower(), []).append(value)
-        return self._named
+            self._read, self._names = headers, names_of(headers)
+        return self._names
+
+    @property
+    def request_names(self) -> FieldNames:
+        """The names of the request's fields."""
+        headers = self.request_headers
+        if self._sent is not headers:
+            self._sent, self._asked = headers, names_of(headers)
+        return self._asked
+
+    def asked(self, name: str) -> Sequence[str]:
+        """All values of a field of the request, in order; ``name`` in lower case."""
+        return self.request_names.values(self.request_headers, name)
 
     @property
     def body_due(self) -> bool:

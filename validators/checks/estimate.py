@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from teeline.validators.checks.context import Context, field_values
+from teeline.validators.checks.context import Context
 from teeline.validators.fields.request import INHERITED, TOOL_MEMBERS
 from teeline.validators.fields.words import REASONING_MEMBERS
 
@@ -28,7 +28,7 @@ def check_prompt_tokens(ctx: Context, prompt: int, pointer: str) -> None:
     document, size = ctx.request.document, ctx.exchange.request_bytes
     if not prompt or not ctx.request.known:
         return
-    encoded = bool(field_values(ctx.request_headers, "content-encoding"))
+    encoded = bool(ctx.asked("content-encoding"))
     most = size // _CHARACTERS * _FACTOR * ctx.request.choices + _TEMPLATE
     # No text has more characters than the request has bytes: most prompts need no look at the texts.
     if not encoded and _least(size) <= prompt <= most:

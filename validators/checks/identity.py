@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from teeline.validators.checks.context import Context, field_values
+from teeline.validators.checks.context import Context
 from teeline.validators.history import client_of
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation, asks_in_body
@@ -52,7 +52,7 @@ def _check_new(ctx: Context, made: str, pointer: str) -> None:
         return
     before, in_a_row = ctx.history.made(made)
     repeated = in_a_row >= _NO_CHANCE if _ONE_OF_FEW.match(made) else before
-    if repeated and not field_values(ctx.request_headers, "idempotency-key"):
+    if repeated and not ctx.asked("idempotency-key"):
         ctx.report("cross.duplicate-id", pointer, made)
 
 
@@ -61,6 +61,8 @@ def _check_new(ctx: Context, made: str, pointer: str) -> None:
 
 def check_fetched(ctx: Context) -> None:
     """A kept answer that is gone; call it with the response's head."""
+    if ctx.exchange.method not in ("GET", "DELETE"):
+        return
     asked = _fetched(ctx)
     if asked and ctx.response.status == 404 and _kept(ctx, asked) is True:
         ctx.report.place(Unit.HEAD)
@@ -73,8 +75,11 @@ def check_fetched(ctx: Context) -> None:
 
 def note_kept(ctx: Context, ended: Ended) -> None:
     """Remembers whether a whole answer was to be kept; call it at the end."""
-    made, asked = ctx.exchange.response_id, _asks_to_keep(ctx)
-    if ctx.history is None or made is None or asked is None or ended is not Ended.COMPLETE:
+    made = ctx.exchange.response_id
+    if ctx.history is None or made is None or ended is not Ended.COMPLETE:
+        return
+    asked = _asks_to_keep(ctx)
+    if asked is None:
         return
     if asks_in_body(ctx.exchange.method, ctx.exchange.path):
         ctx.history.keep(made, client_of(ctx.request_headers), kept=asked)

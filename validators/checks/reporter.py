@@ -6,8 +6,7 @@ people (the register has the words).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from teeline.validators import evidence
@@ -134,18 +133,30 @@ class Reporter:
         self.index = index
         self.byte = byte
 
-    @contextmanager
-    def on_request(self) -> Iterator[None]:
+    def on_request(self) -> OnRequest:
         """Places lie in the request's body for the time of the block; in its packet where it has one."""
-        kept = (self.side, self.unit, self.index, self.byte)
-        if self.unit is not Unit.PACKET:
-            self.unit, self.index, self.byte = Unit.BODY, 0, 0
-        self.side = Side.REQUEST
-        try:
-            yield
-        finally:
-            self.side, self.unit, self.index, self.byte = kept
+        return OnRequest(self)
 
     def drain(self) -> list[Output]:
         out, self.out = self.out, []
         return out
+
+
+class OnRequest:
+    """A block in which the request is looked at: made by ``Reporter.on_request``."""
+
+    __slots__ = ("_kept", "_report")
+
+    def __init__(self, report: Reporter) -> None:
+        self._report = report
+
+    def __enter__(self) -> None:
+        report = self._report
+        self._kept = (report.side, report.unit, report.index, report.byte)
+        if report.unit is not Unit.PACKET:
+            report.unit, report.index, report.byte = Unit.BODY, 0, 0
+        report.side = Side.REQUEST
+
+    def __exit__(self, *_: object) -> None:
+        report = self._report
+        report.side, report.unit, report.index, report.byte = self._kept

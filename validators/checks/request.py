@@ -22,9 +22,9 @@ class RequestedTool:
     strict: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RequestFacts:
-    """What a request asked for. ``known`` false (P7): it was not fully read, rules that need it are off."""
+    """What a request asked for; nobody changes it. ``known`` false (P7): it was not fully read, rules that need it are off."""
 
     known: bool = False
     document: Mapping[str, Any] = field(default_factory=dict)
@@ -108,12 +108,17 @@ class RequestFacts:
 UNKNOWN_REQUEST = RequestFacts()
 _STREAMED = frozenset({Operation.CHAT, Operation.RESPONSES, Operation.COMPLETIONS})
 """Elsewhere a member ``stream`` means nothing, and the answer is one document."""
+_TOOLS = frozenset({"tools", "functions"})
 
 
 def facts_of(document: Any, operation: Operation) -> RequestFacts:
     """The facts of a request's document; unknown where it is no JSON object."""
     if not isinstance(document, dict):
         return UNKNOWN_REQUEST
+    stream = operation in _STREAMED and document.get("stream") is True
+    in_input = operation is Operation.RESPONSES and type(document.get("input")) is list
+    if not in_input and _TOOLS.isdisjoint(document):
+        return RequestFacts(known=True, document=document, stream=stream)
     listed = [*_objects(document, "tools"), *_functions(document)]
     if operation is Operation.RESPONSES:
         listed += _tools_of_input(document)
@@ -121,7 +126,7 @@ def facts_of(document: Any, operation: Operation) -> RequestFacts:
     return RequestFacts(
         known=True,
         document=document,
-        stream=operation in _STREAMED and document.get("stream") is True,
+        stream=stream,
         tools={tool.name: tool for tool in map(_tool, flat) if tool is not None},
         tools_sent=bool(listed),
         offered=flat,

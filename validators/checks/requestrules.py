@@ -11,12 +11,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from teeline.validators.checks.context import Context, field_values
+from teeline.validators.checks.context import Context
+from teeline.validators.checks.http import media_of
 from teeline.validators.checks.requestmessages import check_input_items, check_messages
 from teeline.validators.checks.requesttools import check_formats, check_tools
 from teeline.validators.evidence import ABSENT
 from teeline.validators.fields.request import BOUNDS, CLASHES, COUNTED, MOST_STOPS
-from teeline.validators.model import Headers, Unit
+from teeline.validators.model import Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFault, JsonFaultKind
 
@@ -27,9 +28,6 @@ _NOT_JSON = frozenset(
         JsonFaultKind.EMPTY,
         JsonFaultKind.UTF8,
     }
-)
-_CREDENTIAL = re.compile(
-    r"(.*[-_])?(authorization|api-?key|(subscription|access)-key|token)\Z", re.I
 )
 _QUERY_KEY = re.compile(r"[?&](api[-_]?key|key|subscription-key|access_token)=[^&#]")
 _NO_KEY = re.compile(r"\s*(bearer\s*)?\Z", re.I)
@@ -66,36 +64,44 @@ def _large(ctx: Context) -> None:
 
 
 def _check_head(ctx: Context, target: str) -> None:
-    kinds = field_values(ctx.request_headers, "content-type")
-    kind = kinds[0].partition(";")[0].strip().lower() if kinds else ""
+    kinds = ctx.asked("content-type")
+    kind = media_of(kinds[0]) if kinds else ""
     if kind != "application/json" and not kind.endswith("+json"):
         detail = f"content-type {kind[:64]!r}" if kind else "no content-type"
         ctx.report("request.content-type", detail=detail)
-    if not _has_credential(ctx.request_headers) and not _QUERY_KEY.search(target):
+    if not _has_credential(ctx) and not _QUERY_KEY.search(target):
         ctx.report("request.auth-missing", detail="no authorization or api-key field")
 
 
-def _has_credential(headers: Headers) -> bool:
-    """Whether some field may say who the client is: gateways have names of their own for it."""
-    return any(
-        not _NO_KEY.match(value) and (name.lower() == "cookie" or _CREDENTIAL.match(name))
-        for name, value in headers
-    )
+def _has_credential(ctx: Context) -> bool:
+    """Whether some field says who the client is."""
+    headers = ctx.request_headers
+    for position in ctx.request_names.credentials:
+        if not _NO_KEY.match(headers[position][1]):
+            return True
+    return False
 
 
 # -- the body as a whole ------------------------------------------------------------------------------
 
 
 def _check_body(ctx: Context, body: bytes, document: Document) -> None:
+    if document.faults and _is_faulty(ctx, body, document):
+        return
+    if not isinstance(document.value, dict):
+        ctx.report("request.json-invalid", "", document.value)
+
+
+def _is_faulty(ctx: Context, body: bytes, document: Document) -> bool:
+    """Whether a body is no JSON, or deeper than it is looked at."""
     if any(fault.kind is JsonFaultKind.DEPTH for fault in document.faults):
         ctx.partial("depth-limit")
-        return
+        return True
     fault = next((f for f in document.faults if _is_no_json(f, body)), None)
     if fault is not None:
         detail = f"{fault.kind.value} at byte {fault.byte}"
         ctx.report("request.json-invalid", detail=detail, byte=fault.byte)
-    elif not isinstance(document.value, dict):
-        ctx.report("request.json-invalid", "", document.value)
+    return fault is not None
 
 
 def _is_no_json(fault: JsonFault, body: bytes) -> bool:
@@ -120,6 +126,8 @@ def _check_model(ctx: Context) -> None:
 
 def _check_bounds(ctx: Context) -> None:
     document = ctx.request.document
+    if _BOUNDED.isdisjoint(document):
+        return
     for row in BOUNDS:
         number = document.get(row.member)
         if number is None or ctx.operation not in row.operations or isinstance(number, bool):
@@ -131,15 +139,19 @@ def _check_bounds(ctx: Context) -> None:
         ctx.report("request.range", "/stop", detail=f"{len(stops)} of at most {MOST_STOPS}")
 
 
+_BOUNDED = frozenset({"stop", *(row.member for row in BOUNDS)})
 _CLASHES = {
     operation: [(row.member.split("/")[1], row) for row in CLASHES if operation in row.operations]
     for operation in Operation
 }
 """Each operation's, by the member of the request in which they lie."""
+_CLASHING = {operation: frozenset(m for m, _ in rows) for operation, rows in _CLASHES.items()}
 
 
 def _check_clashes(ctx: Context) -> None:
     document = ctx.request.document
+    if _CLASHING[ctx.operation].isdisjoint(document):
+        return
     for member, row in _CLASHES[ctx.operation]:
         if document.get(member) is not None and row.when(document):
             value = _at(document, row.member)

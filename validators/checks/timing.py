@@ -26,11 +26,23 @@ _AROUND: Mapping[Operation, int] = {
 class Pace:
     """Follows one exchange. Times never step back."""
 
+    __slots__ = (
+        "_asked",
+        "_ctx",
+        "_events",
+        "_first_event",
+        "_gap",
+        "_last",
+        "_last_event",
+        "_longest",
+    )
+
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
+        self._longest = ctx.limits.idle_gap
         self._asked = 0.0
         self._last: float | None = None
-        self._gap = 0.0
+        self._gap = 0.0  # the largest that was not reported
         self._first_event = 0.0
         self._last_event = 0.0
         self._events = 0
@@ -47,28 +59,26 @@ class Pace:
             self._ctx.report.place(Unit.HEAD)
             self._ctx.report("timing.slow-first-byte", detail=f"{wait:.1f} s, above {limit:g} s")
 
-    def read(self, at: float, *, streaming: bool) -> None:
-        """A piece of the body was read and looked at."""
+    def read(self, at: float, events: int, *, streaming: bool) -> None:
+        """A piece of the body was read and looked at; ``events`` have come with it and before."""
         last, self._last = self._last, at
         if last is not None and at - last > self._gap:
             self._gap = at - last
         if not streaming:
             return  # not an event stream, or not yet known to be one: the gap is kept
-        if self._gap:
+        if self._gap > self._longest:
             self._idle()
-        events = self._ctx.exchange.events
         if events > self._events:
-            self._first_event = self._first_event if self._events else at
+            if not self._events:
+                self._first_event = at
             self._last_event = at
             self._events = events
 
     def _idle(self) -> None:
-        gap, limit = self._gap, self._ctx.limits.idle_gap
-        self._gap = 0.0
-        if gap > limit:
-            report = self._ctx.report
-            report.place(Unit.EVENT, self._ctx.exchange.events, report.byte)
-            report("timing.idle-gap", detail=f"{gap:.1f} s, above {limit:g} s")
+        gap, self._gap = self._gap, 0.0
+        report = self._ctx.report
+        report.place(Unit.EVENT, self._ctx.exchange.events, report.byte)
+        report("timing.idle-gap", detail=f"{gap:.1f} s, above {self._longest:g} s")
 
     def end(self, at: float, ended: Ended, *, streaming: bool) -> None:
         """Nothing more comes."""
@@ -76,7 +86,8 @@ class Pace:
             return
         if self._last is not None:
             self._gap = max(self._gap, at - self._last)
-        self._idle()
+        if self._gap > self._longest:
+            self._idle()
         if ended is Ended.COMPLETE:
             self._burst()
 
