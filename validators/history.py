@@ -10,12 +10,14 @@ the key's ``Client``. No key is kept, and no id's exchange.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from teeline.validators.heads import names_of
+from teeline.validators.likeness import Likenesses
 from teeline.validators.model import Headers
+from teeline.validators.operation import Operation
 
 Client = int
 """Tells clients apart within this process; says nothing about their keys."""
@@ -61,6 +63,9 @@ class History:
         self._answers: OrderedDict[str, _Answer] = OrderedDict()
         self._last = ("", 0)
         self._models: OrderedDict[Client, frozenset[str]] = OrderedDict()
+        self.answers: Mapping[Operation, Likenesses[Any]] = {Operation.CHAT: Likenesses()}
+        """Whole answers that the full check accepted, by the operations that remember any
+        (checks/document.py)."""
 
     # -- answers ----------------------------------------------------------------------------------------
 

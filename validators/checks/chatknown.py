@@ -1,0 +1,169 @@
+"""A whole chat answer that is like an earlier one of its upstream: what may differ, and what must hold then.
+
+What belongs here: which members of an accepted ``chat.completion`` may have another value, and the relations
+that the full check (chat.py) would look at, as far as they hold at a glance. What doesn't: bytes and
+patterns (likeness.py), and every doubt, which is for the full check. Only the usual answer is remembered:
+one choice with a text, to a request without tools, formats or anything else that asks for a relation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+from teeline.validators.checks.chat import DAY
+from teeline.validators.checks.context import Context
+from teeline.validators.checks.estimate import is_plausible
+from teeline.validators.checks.marks import MAX_MEMBERS, MAX_TEXT
+from teeline.validators.fields.usage import CHAT_USAGE
+from teeline.validators.likeness import PLAIN, STRING, Hole, Path
+from teeline.validators.model import Exchange, Unit
+
+_ASKING: Final = frozenset(
+    {
+        "function_call",
+        "functions",
+        "logprobs",
+        "modalities",
+        "response_format",
+        "stop",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+    }
+)
+"""Members of a request that ask for something which a full check looks for in the answer."""
+_LIMITS: Final = frozenset({"max_completion_tokens", "max_tokens", "n"})
+"""And those of which it is enough to look at the counts."""
+
+_ID: Final = "chatcmpl-"
+_LONGEST_ID: Final = 128
+_TEXT: Final = rb"[!#-;=-\[\]-~]" + STRING
+"""Begins with something that is neither blank nor a ``<``: no ``<think>``."""
+_COUNT: Final = rb"(?:0|[1-9][0-9]{0,9}+)"
+_TIME: Final = rb"[1-9][0-9]{9}"
+_REPLACEMENT: Final = "\ufffd".encode()
+_ID_PATH: Final[Path] = ("id",)
+_CONTENT_PATH: Final[Path] = ("choices", 0, "message", "content")
+_FINGERPRINT: Final = "system_fingerprint"
+
+
+class KnownChat:
+    """An accepted answer. ``holes`` are the id, the time, the text, the counters, and the fingerprint."""
+
+    __slots__ = (
+        "_counters",
+        "_finish",
+        "_members",
+        "_model",
+        "_path",
+        "_prompt_details",
+        "_tier",
+        "_wanted",
+        "holes",
+    )
+
+    def __init__(self, ctx: Context, value: Mapping[str, Any], counters: tuple[str, ...]) -> None:
+        exchange = ctx.exchange
+        self._wanted: str = ctx.request.document["model"]
+        self._path = exchange.path
+        self._model = exchange.response_model
+        self._tier = exchange.service_tier
+        self._members = frozenset(value)
+        self._finish: str = value["choices"][0]["finish_reason"]
+        self._counters = counters
+        self._prompt_details = sum(c.startswith(CHAT_USAGE.prompt_details) for c in counters)
+        fingerprint = value.get(_FINGERPRINT)
+        self.holes: tuple[Hole, ...] = (
+            Hole(_ID_PATH, _ID.encode() + PLAIN),
+            Hole(("created",), _TIME),
+            Hole(_CONTENT_PATH, _TEXT),
+            *(Hole(("usage", *counter.split(".")), _COUNT) for counter in counters),
+            *([Hole((_FINGERPRINT,), PLAIN)] if isinstance(fingerprint, str) else []),
+        )
+
+    def accept(self, ctx: Context, holes: tuple[bytes, ...]) -> bool:
+        """Whether the full check would report nothing of this answer; it then leaves the same facts."""
+        made, content = holes[0], holes[2]
+        limit = len(self._counters) + 3
+        counts = [*map(int, holes[3:limit])]
+        request = ctx.request.document
+        if (
+            not _is_usual(ctx)
+            or self._wanted != request.get("model")
+            or self._path != ctx.exchange.path
+            or len(made) > _LONGEST_ID
+            or not 1e9 <= int(holes[1]) <= ctx.report.at + DAY
+            or _REPLACEMENT in content
+            or not self._adds_up(counts)
+            or not is_plausible(ctx, counts[0])
+            or (not _LIMITS.isdisjoint(request) and not _is_within(ctx, counts[1]))
+        ):
+            return False
+        self._note(ctx.exchange, made.decode(), counts, holes[limit:])
+        ctx.finished(self._finish)
+        ctx.report.place(Unit.BODY)
+        return True
+
+    def _adds_up(self, counts: list[int]) -> bool:
+        """Whether the counters are above 0, and in no relation that needs a second look."""
+        prompt, completion, total = counts[:3]
+        if not prompt or not completion or total != prompt + completion:
+            return False
+        between = 3 + self._prompt_details
+        return sum(counts[3:between]) <= prompt and sum(counts[between:]) <= completion
+
+    def _note(
+        self, exchange: Exchange, made: str, counts: list[int], fingerprint: tuple[bytes, ...]
+    ) -> None:
+        exchange.response_id = made
+        exchange.response_model = self._model
+        exchange.service_tier = self._tier
+        exchange.usage = dict(zip(self._counters, counts, strict=True))
+        marks = exchange.marks
+        marks.members = self._members
+        marks.id = made
+        if fingerprint:
+            marks.fingerprint = fingerprint[0][:MAX_TEXT].decode()
+
+
+def _is_usual(ctx: Context) -> bool:
+    """Whether the request asks for nothing that needs the full check."""
+    facts = ctx.request
+    return facts.known and not facts.stream and _ASKING.isdisjoint(facts.document)
+
+
+def _is_within(ctx: Context, completion: int) -> bool:
+    """One choice was asked for, with room for as many tokens."""
+    facts = ctx.request
+    limit = facts.integer("max_completion_tokens") or facts.integer("max_tokens")
+    return facts.choices == 1 and (limit is None or completion <= limit)
+
+
+def known_chat(ctx: Context, value: Any) -> KnownChat | None:
+    """What is to be remembered of an answer that the full check accepted; None for an unusual one."""
+    if not _is_usual(ctx) or not isinstance(ctx.request.document.get("model"), str):
+        return None
+    if len(value) > MAX_MEMBERS or any(len(name) > MAX_TEXT for name in value):
+        return None
+    choices = value["choices"]
+    message = choices[0].get("message") if len(choices) == 1 else None
+    if choices[0].get("finish_reason") != "stop" or message is None:
+        return None
+    content, made = message.get("content"), value["id"]
+    usual = isinstance(content, str) and content and made.startswith(_ID)
+    counters = _counters(value.get("usage"), ctx.exchange.usage) if usual else None
+    return None if counters is None else KnownChat(ctx, value, counters)
+
+
+def _counters(usage: Any, counted: Mapping[str, int]) -> tuple[str, ...] | None:
+    """The names of the counters, those of details behind the plain ones; None where one is no integer."""
+    if [*islice(counted, 3)] != [*CHAT_USAGE.keys]:
+        return None
+    for name in counted:
+        holder, _, counter = name.rpartition(".")
+        value = usage[holder][counter] if holder else usage[name]
+        if type(value) is not int:
+            return None
+    return tuple(counted)
