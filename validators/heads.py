@@ -32,6 +32,29 @@ _CREDENTIAL: Final = re.compile(
 _KEYS: Final = frozenset({"authorization", "api-key", "x-api-key"})
 
 
+_RETRIES: Final = frozenset({"retry-after", "retry-after-ms"})
+
+
+class ContentType(NamedTuple):
+    """A content-type field, both in lower case and empty where there is none."""
+
+    media: str
+    charset: str
+
+
+def _content_type(value: str) -> ContentType:
+    media, *parameters = value.split(";")
+    for parameter in parameters:
+        name, _, charset = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            return ContentType(media.strip().lower(), charset.strip().strip('"').lower())
+    return ContentType(media.strip().lower(), "")
+
+
+content_type: Final = Memo(_content_type, len)
+"""The content type that a field's value names."""
+
+
 class RateLimit(NamedTuple):
     """Where a documented rate-limit field stands; ``reset``: it holds a duration, or a date."""
 
@@ -45,18 +68,23 @@ class FieldNames:
 
     ``at`` gives the positions of a field by its name in lower case, in order. ``request_id`` is the field
     that reports show, -1 for none. ``credentials`` are the fields that may say who a client is, gateways
-    having names of their own for it; ``keys`` those that hold its key.
+    having names of their own for it; ``keys`` those that hold its key. ``type`` is the first content-type,
+    -1 for none. ``coded``: there is a content-encoding. ``usual``: no rule of answers is about the names.
     """
 
     __slots__ = (
         "at",
+        "coded",
         "credentials",
         "identified",
         "keys",
         "limited",
         "rate_limits",
         "request_id",
+        "retries",
         "timed",
+        "type",
+        "usual",
     )
 
     def __init__(self, names: tuple[str, ...]) -> None:
@@ -78,11 +106,16 @@ class FieldNames:
             for n, name in enumerate(lower)
             if name == "cookie" or _CREDENTIAL.match(names[n]) is not None
         )
+        self.type = at["content-type"][0] if "content-type" in at else -1
+        self.coded = "content-encoding" in at
+        self.retries = not at.keys().isdisjoint(_RETRIES)
+        self.usual = self.identified and self.timed and self.limited and not self.retries
         self.keys = tuple(n for n, name in enumerate(lower) if name in _KEYS)
 
     def values(self, headers: Headers, name: str) -> list[str]:
         """All values of a field, in order; ``headers`` is the head that these names are of."""
-        return [headers[position][1] for position in self.at.get(name, ())]
+        positions = self.at.get(name)
+        return [headers[position][1] for position in positions] if positions else []
 
 
 _EACH: Final = 16

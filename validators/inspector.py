@@ -149,6 +149,13 @@ class Inspector:
         if pieces is None:
             self._check_request(None)
             return self._drain(at)
+        if len(pieces) == 1 and len(pieces[0]) <= self._in_place and not self._ctx.request_names.coded:
+            self._check_request(pieces[0])
+            return self._drain(at) if self._ctx.report.out else _NOTHING
+        return self._decoded_request(pieces, at)
+
+    def _decoded_request(self, pieces: Sequence[bytes], at: float) -> Sequence[Output]:
+        """A request that came in pieces, in a coding, or is larger than what is inspected here."""
         codings = codings_of(self._head.headers)
         whole = decoded_within(pieces, codings, self._limits, self._in_place)
         if whole.more and self._aside:
@@ -166,41 +173,51 @@ class Inspector:
 
     def _check_request(self, body: bytes | None) -> None:
         """``body`` is None where it was too large to keep, or in a coding that can't be undone."""
-        document = None if body is None else decode(body, self._limits.depth)
-        if document is not None and document.ok:
+        if body is None:
+            check_request(self._ctx, self._head.target, b"", None)
+            return
+        document = decode(body, self._limits.depth)
+        if document.ok:
             self.request_known(document.value)
-        check_request(self._ctx, self._head.target, body or b"", document)
+        check_request(self._ctx, self._head.target, body, document)
 
     def request_known(self, document: Any) -> None:
         """Takes in what a request asks for."""
-        facts = self._ctx.request = facts_of(document, self._ctx.operation)
-        self.exchange.stream = facts.stream
-        self.exchange.settings = settings_of(facts.document)
+        ctx, exchange = self._ctx, self.exchange
+        facts = ctx.request = facts_of(document, ctx.operation)
+        exchange.stream = facts.stream
+        exchange.settings = settings_of(facts.document)
         model = facts.document.get("model")
-        self.exchange.model = model[:256] if isinstance(model, str) else None
+        exchange.model = model[:256] if isinstance(model, str) else None
 
     # -- the answer --------------------------------------------------------------------------------------
 
     def response_head(self, head: ResponseHead, at: float) -> Sequence[Output]:
         """The final status line and its fields."""
-        ctx = self._ctx
+        ctx, exchange, status = self._ctx, self.exchange, head.status
         ctx.report.at = at
         ctx.response = head
-        self._timeline.mark(at, "head", 0, head.status)
-        self.exchange.status = head.status
-        note_headers(self.exchange, head.headers)
-        self.exchange.timing.first_byte = at
-        if (position := ctx.names.request_id) >= 0:
-            self.exchange.request_id = head.headers[position][1][:256]
+        names = ctx.names
+        self._timeline.mark(at, "head", 0, status)
+        exchange.status = status
+        note_headers(exchange, head.headers)
+        exchange.timing.first_byte = at
+        if names.request_id >= 0:
+            exchange.request_id = head.headers[names.request_id][1][:256]
         self._pace.head(at)
         check_head(ctx)
-        check_fetched(ctx)
-        codings = codings_of(head.headers)
-        check_codings(ctx, codings)
-        self._decoder = _decoder(codings, self._limits)
-        if not (300 <= head.status < 400):
+        if exchange.method != "POST":
+            check_fetched(ctx)
+        if names.coded:
+            self._coded(head)
+        if not (300 <= status < 400):
             self._body = AnswerBody(ctx)
         return self._drain(at) if ctx.report.out else _NOTHING
+
+    def _coded(self, head: ResponseHead) -> None:
+        codings = codings_of(head.headers)
+        check_codings(self._ctx, codings)
+        self._decoder = _decoder(codings, self._limits)
 
     def response_body(self, data: bytes, at: float) -> Sequence[Output]:
         """A piece of the answer's body, after transfer decoding and before content decoding."""
@@ -256,10 +273,12 @@ class Inspector:
         """What is left to do when the body has been looked at."""
         ctx, body = self._ctx, self._body
         if body is not None and self.exchange.status is not None:
-            check_listed(ctx)
-            note_listed(ctx)
-            self._pace.end(at, ended, streaming=body.streaming)
-            note_kept(ctx, ended)
+            if ctx.history is not None:
+                check_listed(ctx)
+                note_listed(ctx)
+                note_kept(ctx, ended)
+            if body.streaming:
+                self._pace.end(at, ended)
         self._body = self._encoded = None
         outputs = self._drain(at)
         self._timeline.end(at, ended.value)

@@ -10,7 +10,7 @@ from teeline.validators.checks.reporter import Reporter
 from teeline.validators.checks.request import UNKNOWN_REQUEST, RequestFacts
 from teeline.validators.events import ResponseHead, SchemaCheck, SchemaError, SchemaResult
 from teeline.validators.fields.structured import EXTRA_KEYWORDS
-from teeline.validators.heads import FieldNames, names_of
+from teeline.validators.heads import ContentType, FieldNames, content_type, names_of
 from teeline.validators.history import History
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange, Headers, Place
@@ -48,6 +48,7 @@ class Context:
 
     __slots__ = (
         "_asked",
+        "_content_type",
         "_given",
         "_names",
         "_read",
@@ -86,6 +87,7 @@ class Context:
         self.response = ResponseHead(0, ())
         self._read: Headers = ()  # the header fields that _names is of
         self._names = names_of(())
+        self._content_type = content_type("")
         self._sent: Headers = ()  # and those of the request
         self._asked = self._names
         self._tickets: dict[int, WantedCheck] = {}
@@ -103,17 +105,28 @@ class Context:
     @property
     def names(self) -> FieldNames:
         """The names of the answer's fields."""
-        headers = self.response.headers
-        if self._read is not headers:
-            self._read, self._names = headers, names_of(headers)
+        if self._read is not self.response.headers:
+            self._reread()
         return self._names
+
+    @property
+    def content_type(self) -> ContentType:
+        """What the answer says that its body is."""
+        if self._read is not self.response.headers:
+            self._reread()
+        return self._content_type
+
+    def _reread(self) -> None:
+        self._read = headers = self.response.headers
+        self._names = names = names_of(headers)
+        self._content_type = content_type(headers[names.type][1] if names.type >= 0 else "")
 
     @property
     def request_names(self) -> FieldNames:
         """The names of the request's fields."""
-        headers = self.request_headers
-        if self._sent is not headers:
-            self._sent, self._asked = headers, names_of(headers)
+        if self._sent is not self.request_headers:
+            self._sent = self.request_headers
+            self._asked = names_of(self._sent)
         return self._asked
 
     def asked(self, name: str) -> Sequence[str]:

@@ -6,10 +6,8 @@ import re
 from collections.abc import Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple
 
 from teeline.validators.checks.context import Context
-from teeline.validators.memo import Memo
 from teeline.validators.model import Unit
 from teeline.validators.operation import Operation
 
@@ -17,41 +15,17 @@ _NORMAL_ERRORS = frozenset(
     {400, 401, 402, 403, 404, 405, 406, 408, 409, 410, 411, 413, 414, 415, 422, 424, 429, 431, 451}
     | {500, 501, 502, 503, 504}
 )
-_DIGITS = 18
-_AMOUNT = re.compile(rf"-?\d{{1,{_DIGITS}}}(\.\d+)?\Z")
+_AMOUNT = re.compile(r"-?\d{1,18}(\.\d+)?\Z")
 _DURATION = re.compile(r"(\d+(\.\d+)?(ms|us|s|m|h|d))+\Z")
 _HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT\Z")
+_CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 _RETRY_FIELDS = ("retry-after", "retry-after-ms")
 _RETRY_LIMIT = 120.0
 
 
-class _ContentType(NamedTuple):
-    """A content-type field, both in lower case and empty where there is none."""
-
-    media: str
-    charset: str
-
-
-def _content_type(value: str) -> _ContentType:
-    media, *parameters = value.split(";")
-    for parameter in parameters:
-        name, _, charset = parameter.partition("=")
-        if name.strip().lower() == "charset":
-            return _ContentType(media.strip().lower(), charset.strip().strip('"').lower())
-    return _ContentType(media.strip().lower(), "")
-
-
-_content_types = Memo(_content_type, len)
-
-
-def media_of(value: str) -> str:
-    """The media type of a content-type field's value, in lower case, without parameters."""
-    return _content_types(value).media
-
-
 def media_type(ctx: Context) -> str:
     """The answer's media type in lower case, without parameters; empty where there is none."""
-    return _content_types(ctx.header("content-type")).media
+    return ctx.content_type.media
 
 
 def check_head(ctx: Context) -> None:
@@ -60,10 +34,18 @@ def check_head(ctx: Context) -> None:
     ctx.report.place(Unit.HEAD)
     if status != 200:
         _check_status(ctx, status)
-    if ctx.headers_known:
-        _fields(ctx)
-        if not ctx.names.at.keys().isdisjoint(_RETRY_FIELDS):
-            _retry_after(ctx)
+    if not ctx.headers_known:
+        return
+    names = ctx.names
+    if not names.usual:
+        _check_names(ctx)
+    if names.rate_limits:
+        _rate_limits(ctx)
+    charset = ctx.content_type.charset
+    if charset and charset not in _CHARSETS:
+        ctx.report("http.charset-not-utf8", detail=f"charset {charset[:24]!r}")
+    if names.retries:
+        _retry_after(ctx)
 
 
 def _check_status(ctx: Context, status: int) -> None:
@@ -75,27 +57,22 @@ def _check_status(ctx: Context, status: int) -> None:
         ctx.report("http.status-nonstandard", detail=f"status {status}")
 
 
-def _fields(ctx: Context) -> None:
+def _check_names(ctx: Context) -> None:
     names = ctx.names
     if not names.identified:
         ctx.report("http.request-id-missing", detail="no x-request-id")
     if not names.timed:
         ctx.report("http.processing-ms-missing", detail="no openai-processing-ms or openai-version")
-    if names.limited:
-        _rate_limits(ctx)
-    else:
+    if not names.limited:
         ctx.report("http.ratelimit-missing", detail="no x-ratelimit fields")
-    charset = _content_types(ctx.header("content-type")).charset
-    if charset and charset not in ("utf-8", "utf8", "us-ascii", "ascii"):
-        ctx.report("http.charset-not-utf8", detail=f"charset {charset[:24]!r}")
 
 
 def _rate_limits(ctx: Context) -> None:
     headers = ctx.response.headers
     for position, name, reset in ctx.names.rate_limits:
         value = headers[position][1]
-        if value.isdecimal() and len(value) <= _DIGITS:
-            continue  # the usual amount
+        if (_DURATION if reset else _AMOUNT).match(value):
+            continue
         text = value.strip()
         if not (_AMOUNT.match(text) or (reset and (_DURATION.match(text) or _is_date(text)))):
             ctx.report("http.ratelimit-format", detail=f"{name[:64]}: {len(text)} characters")

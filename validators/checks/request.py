@@ -34,6 +34,8 @@ class RequestFacts:
     """Any tool at all, also ones without a name (hosted ones), or ``functions``."""
     offered: Sequence[Mapping[str, Any]] = ()
     """Every tool as it was sent: those in namespaces and in the input as well."""
+    choices: int = 1
+    """How many choices were asked for."""
 
     def integer(self, name: str) -> int | None:
         value = self.document.get(name)
@@ -47,11 +49,6 @@ class RequestFacts:
         """An object member; empty where there is none."""
         value = self.document.get(name)
         return value if isinstance(value, dict) else {}
-
-    @property
-    def choices(self) -> int:
-        """How many choices were asked for."""
-        return max(self.integer("n") or 1, 1)
 
     def inputs(self, name: str) -> int | None:
         """How many inputs a member holds: texts, or lists of tokens; None where it can't be told.
@@ -116,9 +113,10 @@ def facts_of(document: Any, operation: Operation) -> RequestFacts:
     if not isinstance(document, dict):
         return UNKNOWN_REQUEST
     stream = operation in _STREAMED and document.get("stream") is True
+    choices = _choices(document["n"]) if "n" in document else 1
     in_input = operation is Operation.RESPONSES and type(document.get("input")) is list
     if not in_input and _TOOLS.isdisjoint(document):
-        return RequestFacts(known=True, document=document, stream=stream)
+        return RequestFacts(known=True, document=document, stream=stream, choices=choices)
     listed = [*_objects(document, "tools"), *_functions(document)]
     if operation is Operation.RESPONSES:
         listed += _tools_of_input(document)
@@ -130,7 +128,12 @@ def facts_of(document: Any, operation: Operation) -> RequestFacts:
         tools={tool.name: tool for tool in map(_tool, flat) if tool is not None},
         tools_sent=bool(listed),
         offered=flat,
+        choices=choices,
     )
+
+
+def _choices(n: Any) -> int:
+    return max(n, 1) if isinstance(n, int) and not isinstance(n, bool) else 1
 
 
 def _objects(document: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from teeline.validators.checks.context import Context
-from teeline.validators.checks.http import media_of
 from teeline.validators.checks.requestmessages import check_input_items, check_messages
 from teeline.validators.checks.requesttools import check_formats, check_tools
 from teeline.validators.evidence import ABSENT
 from teeline.validators.fields.request import BOUNDS, CLASHES, COUNTED, MOST_STOPS
-from teeline.validators.model import Unit
+from teeline.validators.heads import FieldNames, content_type
+from teeline.validators.model import Headers, Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFault, JsonFaultKind
 
@@ -45,9 +45,7 @@ def check_request(ctx: Context, target: str, body: bytes, document: Document | N
         if ctx.exchange.request_bytes > ctx.limits.large_request:
             _large(ctx)
         if ctx.request_headers:  # P8
-            ctx.report.place(Unit.HEAD)
             _check_head(ctx, target)
-            ctx.report.place(Unit.BODY)
         if document is not None:
             _check_body(ctx, body, document)
         if ctx.request.known:
@@ -64,19 +62,23 @@ def _large(ctx: Context) -> None:
 
 
 def _check_head(ctx: Context, target: str) -> None:
-    kinds = ctx.asked("content-type")
-    kind = media_of(kinds[0]) if kinds else ""
-    if kind != "application/json" and not kind.endswith("+json"):
+    headers, names = ctx.request_headers, ctx.request_names
+    kind = content_type(headers[names.type][1] if names.type >= 0 else "").media
+    typed = kind == "application/json" or kind.endswith("+json")
+    if typed and _has_credential(headers, names):
+        return
+    ctx.report.place(Unit.HEAD)
+    if not typed:
         detail = f"content-type {kind[:64]!r}" if kind else "no content-type"
         ctx.report("request.content-type", detail=detail)
-    if not _has_credential(ctx) and not _QUERY_KEY.search(target):
+    if not _has_credential(headers, names) and not _QUERY_KEY.search(target):
         ctx.report("request.auth-missing", detail="no authorization or api-key field")
+    ctx.report.place(Unit.BODY)
 
 
-def _has_credential(ctx: Context) -> bool:
+def _has_credential(headers: Headers, names: FieldNames) -> bool:
     """Whether some field says who the client is."""
-    headers = ctx.request_headers
-    for position in ctx.request_names.credentials:
+    for position in names.credentials:
         if not _NO_KEY.match(headers[position][1]):
             return True
     return False
@@ -126,7 +128,7 @@ def _check_model(ctx: Context) -> None:
 
 def _check_bounds(ctx: Context) -> None:
     document = ctx.request.document
-    if _BOUNDED.isdisjoint(document):
+    if all(_is_within(member, document[member]) for member in _BOUNDED.intersection(document)):
         return
     for row in BOUNDS:
         number = document.get(row.member)
@@ -139,6 +141,14 @@ def _check_bounds(ctx: Context) -> None:
         ctx.report("request.range", "/stop", detail=f"{len(stops)} of at most {MOST_STOPS}")
 
 
+def _is_within(member: str, value: Any) -> bool:
+    """Whether a member's value is a number within its bounds: the usual, of which nothing is to be said."""
+    row = _ROWS.get(member)
+    return row is not None and type(value) in _NUMBERS and row.low <= value <= row.high
+
+
+_NUMBERS = frozenset({int, float})
+_ROWS = {row.member: row for row in BOUNDS}
 _BOUNDED = frozenset({"stop", *(row.member for row in BOUNDS)})
 _CLASHES = {
     operation: [(row.member.split("/")[1], row) for row in CLASHES if operation in row.operations]

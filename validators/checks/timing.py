@@ -80,10 +80,8 @@ class Pace:
         report.place(Unit.EVENT, self._ctx.exchange.events, report.byte)
         report("timing.idle-gap", detail=f"{gap:.1f} s, above {self._longest:g} s")
 
-    def end(self, at: float, ended: Ended, *, streaming: bool) -> None:
-        """Nothing more comes."""
-        if not streaming:
-            return
+    def end(self, at: float, ended: Ended) -> None:
+        """Nothing more comes of an event stream."""
         if self._last is not None:
             self._gap = max(self._gap, at - self._last)
         if self._gap > self._longest:
