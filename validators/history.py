@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from teeline.validators.heads import names_of
@@ -46,12 +45,14 @@ class Made(NamedTuple):
     """The last so many answers had it, this one included."""
 
 
-@dataclass(slots=True)
-class _Answer:
+class _Answer(NamedTuple):
     """What is known of an answer's id: who asked the upstream to keep it, or not to; None for neither."""
 
     kept: bool | None = None
     client: Client = 0
+
+
+_NEW: Final = _Answer()
 
 
 class History:
@@ -75,19 +76,19 @@ class History:
             return Made(before=False, in_a_row=1)
         last, times = self._last
         self._last = (answer_id, times + 1 if answer_id == last else 1)
-        known = answer_id in self._answers
-        if not known:
-            self._answers[answer_id] = _Answer()
-        self._answers.move_to_end(answer_id)
-        if len(self._answers) > self._most_answers:
-            self._answers.popitem(last=False)
-        return Made(known, self._last[1])
+        answers = self._answers
+        if answer_id in answers:
+            answers.move_to_end(answer_id)
+            return Made(True, self._last[1])
+        answers[answer_id] = _NEW
+        if len(answers) > self._most_answers:
+            answers.popitem(last=False)
+        return Made(False, self._last[1])
 
     def keep(self, answer_id: str, client: Client, *, kept: bool) -> None:
         """An answer that was given whole was to be kept for later, or not to be."""
-        answer = self._answers.get(answer_id)
-        if answer is not None:
-            answer.kept, answer.client = kept, client
+        if answer_id in self._answers:
+            self._answers[answer_id] = _Answer(kept, client)
 
     def kept(self, answer_id: str, client: Client) -> bool | None:
         """Whether this client asked for an answer to be kept; None where it is not known."""
@@ -96,9 +97,8 @@ class History:
 
     def deleted(self, answer_id: str) -> None:
         """An answer was deleted: whether it was kept says nothing any more."""
-        answer = self._answers.get(answer_id)
-        if answer is not None:
-            answer.kept = None
+        if answer_id in self._answers:
+            self._answers[answer_id] = _NEW
 
     # -- models -----------------------------------------------------------------------------------------
 

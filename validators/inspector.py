@@ -261,7 +261,7 @@ class Inspector:
     def _end(self, ended: Ended, at: float) -> Sequence[Output]:
         """The end, once the request is known."""
         body = self._body
-        if body is not None and self.exchange.status is not None:
+        if body is not None:
             if self._over or body.kept > self._in_place:
                 pieces = self._encoded if self._over and self._encoded is not None else body.give()
                 facts = answer_facts(self._ctx, ended)
@@ -272,7 +272,7 @@ class Inspector:
     def _last(self, ended: Ended, at: float) -> Sequence[Output]:
         """What is left to do when the body has been looked at."""
         ctx, body = self._ctx, self._body
-        if body is not None and self.exchange.status is not None:
+        if body is not None:
             if ctx.history is not None:
                 check_listed(ctx)
                 note_listed(ctx)
@@ -280,10 +280,10 @@ class Inspector:
             if body.streaming:
                 self._pace.end(at, ended)
         self._body = self._encoded = None
-        outputs = self._drain(at)
+        outputs = self._drain(at) if ctx.report.out else _NOTHING
         self._timeline.end(at, ended.value)
         self.pending = ctx.waiting
-        return outputs if self.pending else [*outputs, self._close()]
+        return outputs if self.pending else (*outputs, self._close())
 
     # -- what is inspected elsewhere -----------------------------------------------------------------
 
@@ -357,7 +357,12 @@ class Inspector:
             )
         if self._decoder is not None and not self._decoded(self._decoder, body, ended):
             return
-        if self.exchange.method != "HEAD" and not self._empty_by_status(ended):
+        exchange = self.exchange
+        if exchange.method == "HEAD":
+            return
+        if exchange.status in _BODILESS:
+            self._empty_by_status(ended)
+        else:
             body.finish(ended)
 
     def _decode(self, decoder: ContentDecoder, body: AnswerBody, data: bytes) -> None:
@@ -412,15 +417,12 @@ class Inspector:
             detail = f"{decoder.coding} body that can't be decoded: {fault.value}"
             ctx.report("http.encoding-mismatch", detail=detail)
 
-    def _empty_by_status(self, ended: Ended) -> bool:
-        """An answer that has no body by its status, where JSON was due."""
-        if self.exchange.status not in _BODILESS:
-            return False
+    def _empty_by_status(self, ended: Ended) -> None:
+        """An answer that has no body by its status, where JSON may have been due."""
         due = self._ctx.body_due and self.exchange.status == 204
         if due and ended is Ended.COMPLETE:
             self._ctx.report.place(Unit.HEAD)
             self._ctx.report("http.body-empty", detail=f"status {self.exchange.status}")
-        return True
 
     def schema_result(self, ticket: int, result: SchemaResult, at: float) -> Sequence[Output]:
         """The result of a ``SchemaCheck``; closes the exchange with the last one after its end."""

@@ -16,9 +16,10 @@ from teeline.validators.checks.chat import DAY
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.estimate import is_plausible
 from teeline.validators.checks.marks import MAX_MEMBERS, MAX_TEXT
+from teeline.validators.checks.request import RequestFacts
 from teeline.validators.fields.usage import CHAT_USAGE
 from teeline.validators.likeness import PLAIN, STRING, Hole, Path
-from teeline.validators.model import Exchange, Unit
+from teeline.validators.model import Exchange
 
 _ASKING: Final = frozenset(
     {
@@ -53,12 +54,13 @@ class KnownChat:
     """An accepted answer. ``holes`` are the id, the time, the text, the counters, and the fingerprint."""
 
     __slots__ = (
+        "_behind",
+        "_between",
         "_counters",
         "_finish",
         "_members",
         "_model",
         "_path",
-        "_prompt_details",
         "_tier",
         "_wanted",
         "holes",
@@ -73,7 +75,9 @@ class KnownChat:
         self._members = frozenset(value)
         self._finish: str = value["choices"][0]["finish_reason"]
         self._counters = counters
-        self._prompt_details = sum(c.startswith(CHAT_USAGE.prompt_details) for c in counters)
+        details = sum(counter.startswith(CHAT_USAGE.prompt_details) for counter in counters)
+        self._between = 3 + details  # the counters of the prompt end here
+        self._behind = 3 + len(counters)  # and all counters among the holes
         fingerprint = value.get(_FINGERPRINT)
         self.holes: tuple[Hole, ...] = (
             Hole(_ID_PATH, _ID.encode() + PLAIN),
@@ -85,65 +89,56 @@ class KnownChat:
 
     def accept(self, ctx: Context, holes: tuple[bytes, ...]) -> bool:
         """Whether the full check would report nothing of this answer; it then leaves the same facts."""
-        made, content = holes[0], holes[2]
-        limit = len(self._counters) + 3
-        counts = [*map(int, holes[3:limit])]
-        request = ctx.request.document
-        if (
-            not _is_usual(ctx)
-            or self._wanted != request.get("model")
-            or self._path != ctx.exchange.path
-            or len(made) > _LONGEST_ID
-            or not 1e9 <= int(holes[1]) <= ctx.report.at + DAY
-            or _REPLACEMENT in content
-            or not self._adds_up(counts)
-            or not is_plausible(ctx, counts[0])
-            or (not _LIMITS.isdisjoint(request) and not _is_within(ctx, counts[1]))
-        ):
+        exchange, facts = ctx.exchange, ctx.request
+        if not _is_usual(facts):
             return False
-        self._note(ctx.exchange, made.decode(), counts, holes[limit:])
-        ctx.finished(self._finish)
-        ctx.report.place(Unit.BODY)
-        return True
-
-    def _adds_up(self, counts: list[int]) -> bool:
-        """Whether the counters are above 0, and in no relation that needs a second look."""
+        if self._wanted != facts.document.get("model") or self._path != exchange.path:
+            return False
+        if len(holes[0]) > _LONGEST_ID or _REPLACEMENT in holes[2]:
+            return False
+        if not 1e9 <= int(holes[1]) <= ctx.report.at + DAY:
+            return False
+        counts = [*map(int, holes[3 : self._behind])]
         prompt, completion, total = counts[:3]
         if not prompt or not completion or total != prompt + completion:
             return False
-        between = 3 + self._prompt_details
-        return sum(counts[3:between]) <= prompt and sum(counts[between:]) <= completion
+        # The sum of all parts is within the whole: so is each that the full check looks at.
+        if sum(counts[3 : self._between]) > prompt or sum(counts[self._between :]) > completion:
+            return False
+        if not is_plausible(ctx, prompt) or not _is_within(facts, completion):
+            return False
+        exchange.usage = dict(zip(self._counters, counts, strict=True))
+        self._note(exchange, holes)
+        ctx.finished(self._finish)
+        return True
 
-    def _note(
-        self, exchange: Exchange, made: str, counts: list[int], fingerprint: tuple[bytes, ...]
-    ) -> None:
-        exchange.response_id = made
+    def _note(self, exchange: Exchange, holes: tuple[bytes, ...]) -> None:
+        exchange.response_id = made = holes[0].decode()
         exchange.response_model = self._model
         exchange.service_tier = self._tier
-        exchange.usage = dict(zip(self._counters, counts, strict=True))
         marks = exchange.marks
         marks.members = self._members
         marks.id = made
-        if fingerprint:
-            marks.fingerprint = fingerprint[0][:MAX_TEXT].decode()
+        if self._behind < len(holes):
+            marks.fingerprint = holes[self._behind][:MAX_TEXT].decode()
 
 
-def _is_usual(ctx: Context) -> bool:
-    """Whether the request asks for nothing that needs the full check."""
-    facts = ctx.request
+def _is_usual(facts: RequestFacts) -> bool:
+    """Whether a request asks for nothing that needs the full check."""
     return facts.known and not facts.stream and _ASKING.isdisjoint(facts.document)
 
 
-def _is_within(ctx: Context, completion: int) -> bool:
+def _is_within(facts: RequestFacts, completion: int) -> bool:
     """One choice was asked for, with room for as many tokens."""
-    facts = ctx.request
+    if _LIMITS.isdisjoint(facts.document):
+        return True
     limit = facts.integer("max_completion_tokens") or facts.integer("max_tokens")
     return facts.choices == 1 and (limit is None or completion <= limit)
 
 
 def known_chat(ctx: Context, value: Any) -> KnownChat | None:
     """What is to be remembered of an answer that the full check accepted; None for an unusual one."""
-    if not _is_usual(ctx) or not isinstance(ctx.request.document.get("model"), str):
+    if not _is_usual(ctx.request) or not isinstance(ctx.request.document.get("model"), str):
         return None
     if len(value) > MAX_MEMBERS or any(len(name) > MAX_TEXT for name in value):
         return None

@@ -31,7 +31,7 @@ def check_prompt_tokens(ctx: Context, prompt: int, pointer: str) -> None:
     cached = sum(n for name, n in ctx.exchange.usage.items() if name.endswith(".cached_tokens"))
     least = _least(sum(map(len, _texts(document))))
     # Some count what came from a cache beside the prompt.
-    too_many = prompt > _most(ctx) and not _is_encoded(ctx)
+    too_many = prompt > _most(ctx) and not ctx.request_names.coded
     if prompt + cached < least or too_many:
         detail = f"{prompt} tokens for a request of {ctx.exchange.request_bytes} bytes"
         ctx.report("cross.prompt-tokens-implausible", pointer, detail=detail)
@@ -39,11 +39,8 @@ def check_prompt_tokens(ctx: Context, prompt: int, pointer: str) -> None:
 
 def is_plausible(ctx: Context, prompt: int) -> bool:
     """Whether a count needs no look at the texts: no text has more characters than the request has bytes."""
-    return _least(ctx.exchange.request_bytes) <= prompt <= _most(ctx) and not _is_encoded(ctx)
-
-
-def _is_encoded(ctx: Context) -> bool:
-    return "content-encoding" in ctx.request_names.at
+    size = ctx.exchange.request_bytes
+    return _least(size) <= prompt <= _most(ctx) and not ctx.request_names.coded
 
 
 def _most(ctx: Context) -> int:
