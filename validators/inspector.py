@@ -57,7 +57,6 @@ from teeline.validators.wire.content import (
 from teeline.validators.wire.json import decode
 
 _NOTHING: Sequence[Output] = ()
-_NO_HEAD = RequestHead("", "", ())
 _BODILESS = frozenset({204, 205, 304})
 
 
@@ -76,6 +75,20 @@ class Inspector:
     for whoever feeds this to have them inspected elsewhere and to call ``inspected``.
     """
 
+    # What most exchanges never change is the class's.
+    pending = 0
+    _out = ""  # the kind of the task that was given away and isn't done
+    _read = b""  # the report of the request, where it was read elsewhere
+    _encoded: list[bytes] | None = None
+    _over = False  # a coded document that is too large to be decoded here
+    _head = RequestHead("", "", ())
+    _route = route_of("", "")
+    _decoder: ContentDecoder | None = None
+    _coding_told = False
+    _body: AnswerBody | None = None
+    _ended = False
+    _closed = False
+
     def __init__(
         self,
         exchange: Exchange,
@@ -85,26 +98,16 @@ class Inspector:
         aside: bool = False,
     ) -> None:
         self.exchange = exchange
-        self.pending = 0
         self._aside = aside
         self._in_place = limits.in_place if aside else limits.body
-        self._out = ""  # the kind of the task that was given away and isn't done
-        self._read = b""  # the report of the request, where it was read elsewhere
-        self._encoded: list[bytes] | None = [] if aside else None
-        self._over = False  # a coded document that is too large to be decoded here
+        if aside:
+            self._encoded = []
         self._limits = limits
         self._ctx = Context(exchange, Operation.OTHER, limits, history)
         self._pace = Pace(self._ctx)
         self._request: list[bytes] | None = []
-        self._head = _NO_HEAD
-        self._route = route_of("", "")
-        self._decoder: ContentDecoder | None = None
-        self._coding_told = False
-        self._body: AnswerBody | None = None
         self._timeline = Timeline()
         exchange.timeline = self._timeline.entries
-        self._ended = False
-        self._closed = False
 
     # -- the request -----------------------------------------------------------------------------------
 
@@ -115,7 +118,7 @@ class Inspector:
         route = self._route = route_of(head.method, head.target)
         ctx.operation = route.operation
         ctx.beta = route.is_beta
-        ctx.request_headers = head.headers
+        ctx.asks(head.headers)
         ctx.report.at = at
         exchange.method = head.method
         exchange.path = route.path
@@ -196,7 +199,7 @@ class Inspector:
         """The final status line and its fields."""
         ctx, exchange, status = self._ctx, self.exchange, head.status
         ctx.report.at = at
-        ctx.response = head
+        ctx.answers(head)
         names = ctx.names
         self._timeline.mark(at, "head", 0, status)
         exchange.status = status

@@ -40,23 +40,25 @@ class Timeline:
         self._due = _FIRST  # reads that are kept as they come
 
     def mark(self, at: float, kind: str, index: int = 0, size: int = 0) -> None:
-        """Something that is no read: a head, an end."""
-        self._keep((at, kind, index, size))
+        """A moment that is kept, while there is room."""
+        entries = self.entries
+        if len(entries) < MAX_ENTRIES:
+            entries.append(_entry((at, kind, index, size)))
 
     def read(self, at: float, index: int, size: int) -> None:
         """A read of the answer's body; ``index`` is the number of its last event."""
         if self._due:
             self._due -= 1
-            self._keep((at, "read", index, size))
+            self.mark(at, "read", index, size)
         else:
             self._recent.append((at, "read", index, size))
 
     def violation(self, at: float, index: int) -> None:
         """A breach showed with the read before: what came just before it, and what comes next."""
         for read in list(self._recent)[-_BEFORE - 1 :]:
-            self._keep(read)
+            self.mark(*read)
         self._recent.clear()
-        self._keep((at, "violation", index, 0))
+        self.mark(at, "violation", index)
         self._due = max(self._due, _AFTER)
 
     def end(self, at: float, kind: str) -> None:
@@ -65,7 +67,3 @@ class Timeline:
         del entries[MAX_ENTRIES - len(recent) - 1 :]
         entries += map(_entry, (*recent, (at, kind, 0, 0)))
         recent.clear()
-
-    def _keep(self, moment: Moment) -> None:
-        if len(self.entries) < MAX_ENTRIES:
-            self.entries.append(_entry(moment))

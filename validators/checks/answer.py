@@ -33,28 +33,17 @@ class AnswerBody:
     ``stream`` is there as soon as the body is known to be one; pieces may then be fed to it directly.
     """
 
-    __slots__ = (
-        "_ctx",
-        "_document",
-        "_first",
-        "_ignored",
-        "_marked",
-        "_pieces",
-        "_size",
-        "_waits",
-        "stream",
-    )
+    stream: EventStream | None = None
+    _size = 0
+    _first = b""
+    _marked = False
+    _waits = False  # a stream whose request is being read
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._pieces: list[bytes] = []
-        self._size = 0
-        self.stream: EventStream | None = None
         self._document = ctx.response.status >= 400
         self._ignored = ctx.operation is Operation.OTHER and not self._document
-        self._first = b""
-        self._marked = False
-        self._waits = False  # a stream whose request is being read
 
     @property
     def streaming(self) -> bool:

@@ -44,28 +44,22 @@ def field_values(headers: Headers, name: str) -> list[str]:
 
 
 class Context:
-    """One exchange as its checks see it."""
+    """One exchange as its checks see it. What most exchanges never change is the class's."""
 
-    __slots__ = (
-        "_asked",
-        "_content_type",
-        "_given",
-        "_names",
-        "_read",
-        "_sent",
-        "_tickets",
-        "beta",
-        "exchange",
-        "history",
-        "identified",
-        "limits",
-        "operation",
-        "reading",
-        "report",
-        "request",
-        "request_headers",
-        "response",
-    )
+    beta = False
+    reading = False
+    """The request is being read elsewhere."""
+    identified = False
+    """The answer's id was compared with earlier ones."""
+    request: RequestFacts = UNKNOWN_REQUEST
+    request_headers: Headers = ()
+    request_names: FieldNames = names_of(())
+    response: ResponseHead = ResponseHead(0, ())
+    names: FieldNames = request_names
+    """Those of the answer's fields."""
+    content_type: ContentType = content_type("")
+    """What the answer says that its body is."""
+    _given = 0
 
     def __init__(
         self,
@@ -76,22 +70,22 @@ class Context:
     ) -> None:
         self.exchange = exchange
         self.operation = operation
-        self.beta = False
-        self.reading = False  # the request is being read elsewhere
         self.limits = limits
         self.history = history
-        self.identified = False  # the answer's id was compared with earlier ones
         self.report = Reporter(exchange)
-        self.request: RequestFacts = UNKNOWN_REQUEST
-        self.request_headers: Headers = ()
-        self.response = ResponseHead(0, ())
-        self._read: Headers = ()  # the header fields that _names is of
-        self._names = names_of(())
-        self._content_type = content_type("")
-        self._sent: Headers = ()  # and those of the request
-        self._asked = self._names
         self._tickets: dict[int, WantedCheck] = {}
-        self._given = 0
+
+    def asks(self, headers: Headers) -> None:
+        """Takes the request's fields in."""
+        self.request_headers = headers
+        self.request_names = names_of(headers)
+
+    def answers(self, head: ResponseHead) -> None:
+        """Takes the answer's head in."""
+        self.response = head
+        headers = head.headers
+        self.names = names = names_of(headers)
+        self.content_type = content_type(headers[names.type][1] if names.type >= 0 else "")
 
     def header(self, name: str) -> str:
         """The first value of a field of the answer, empty where there is none."""
@@ -101,33 +95,6 @@ class Context:
     def fields(self, name: str) -> Sequence[str]:
         """All values of a field of the answer, in order; ``name`` in lower case."""
         return self.names.values(self.response.headers, name)
-
-    @property
-    def names(self) -> FieldNames:
-        """The names of the answer's fields."""
-        if self._read is not self.response.headers:
-            self._reread()
-        return self._names
-
-    @property
-    def content_type(self) -> ContentType:
-        """What the answer says that its body is."""
-        if self._read is not self.response.headers:
-            self._reread()
-        return self._content_type
-
-    def _reread(self) -> None:
-        self._read = headers = self.response.headers
-        self._names = names = names_of(headers)
-        self._content_type = content_type(headers[names.type][1] if names.type >= 0 else "")
-
-    @property
-    def request_names(self) -> FieldNames:
-        """The names of the request's fields."""
-        if self._sent is not self.request_headers:
-            self._sent = self.request_headers
-            self._asked = names_of(self._sent)
-        return self._asked
 
     def asked(self, name: str) -> Sequence[str]:
         """All values of a field of the request, in order; ``name`` in lower case."""

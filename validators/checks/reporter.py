@@ -34,33 +34,19 @@ class Reporter:
     (circumstances.py). Outputs wait in ``out`` until ``drain``; ``breaches`` counts every report.
     """
 
-    __slots__ = (
-        "_found",
-        "at",
-        "breaches",
-        "byte",
-        "exchange",
-        "index",
-        "out",
-        "prefix",
-        "rules",
-        "side",
-        "subject",
-        "unit",
-    )
+    rules: Mapping[str, Rule] = register()
+    at = 0.0
+    side = Side.RESPONSE
+    unit = Unit.BODY
+    index = 0
+    byte = 0
+    prefix = ""
+    subject: Any = None
+    breaches = 0
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
-        self.rules: Mapping[str, Rule] = register()
-        self.at = 0.0
-        self.side = Side.RESPONSE
-        self.unit = Unit.BODY
-        self.index = 0
-        self.byte = 0
-        self.prefix = ""
-        self.subject: Any = None
         self.out: list[Output] = []
-        self.breaches = 0
         self._found: dict[str, Violation] = {}
 
     def __call__(

@@ -26,26 +26,17 @@ _AROUND: Mapping[Operation, int] = {
 class Pace:
     """Follows one exchange. Times never step back."""
 
-    __slots__ = (
-        "_asked",
-        "_ctx",
-        "_events",
-        "_first_event",
-        "_gap",
-        "_last",
-        "_last_event",
-        "_longest",
-    )
+    _asked = 0.0
+    _last: float | None = None
+    _gap = 0.0
+    """The largest that was not reported."""
+    _first_event = 0.0
+    _last_event = 0.0
+    _events = 0
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._longest = ctx.limits.idle_gap
-        self._asked = 0.0
-        self._last: float | None = None
-        self._gap = 0.0  # the largest that was not reported
-        self._first_event = 0.0
-        self._last_event = 0.0
-        self._events = 0
 
     def asked(self, at: float) -> None:
         """The request, or a further part of it, is with the upstream."""
