@@ -30,6 +30,7 @@ from teeline.validators.checks.models import check_listed, note_listed
 from teeline.validators.checks.request import facts_of
 from teeline.validators.checks.requestrules import check_request
 from teeline.validators.checks.settings import settings_of
+from teeline.validators.checks.stream import EventStream
 from teeline.validators.checks.timing import Pace
 from teeline.validators.events import (
     Aside,
@@ -86,6 +87,7 @@ class Inspector:
     _decoder: ContentDecoder | None = None
     _coding_told = False
     _body: AnswerBody | None = None
+    _stream: EventStream | None = None  # an answer that needs no decoding, once it is known to be one
     _ended = False
     _closed = False
 
@@ -208,6 +210,7 @@ class Inspector:
         if names.request_id >= 0:
             exchange.request_id = head.headers[names.request_id][1][:256]
         self._pace.head(at)
+        self._stream = self._decoder = None
         check_head(ctx)
         if exchange.method != "POST":
             check_fetched(ctx)
@@ -224,28 +227,33 @@ class Inspector:
 
     def response_body(self, data: bytes, at: float) -> Sequence[Output]:
         """A piece of the answer's body, after transfer decoding and before content decoding."""
-        exchange = self.exchange
-        timing, size = exchange.timing, len(data)
+        if self._stream is not None:
+            return self._streamed(self._stream, data, at)
+        exchange, report, body, size = self.exchange, self._ctx.report, self._body, len(data)
         exchange.response_bytes += size
-        last = timing.last_byte
-        if last is not None and at - last > timing.largest_gap:
-            timing.largest_gap = at - last
-        timing.last_byte = at
-        report = self._ctx.report
         report.at = at
-        body = self._body
         if body is None:
+            self._pace.read(at, 0, streaming=False)
             return _NOTHING
         if self._decoder is not None:
             self._decode(self._decoder, body, data)
-        elif body.stream is not None:
-            body.stream.feed(data)
         else:
             body.feed(data)
+            self._stream = body.stream
         events = exchange.events
         self._pace.read(at, events, streaming=body.stream is not None)
-        if events and timing.first_event is None:
-            timing.first_event = at
+        self._timeline.read(at, events, size)
+        return self._drain(at) if report.out else _NOTHING
+
+    def _streamed(self, stream: EventStream, data: bytes, at: float) -> Sequence[Output]:
+        """A piece of what is known to be an event stream in no coding: the same with no questions left."""
+        exchange, report = self.exchange, self._ctx.report
+        size = len(data)
+        exchange.response_bytes += size
+        report.at = at
+        stream.feed(data)
+        events = exchange.events
+        self._pace.streamed(at, events)
         self._timeline.read(at, events, size)
         return self._drain(at) if report.out else _NOTHING
 

@@ -294,9 +294,16 @@ class _ChoiceText:
         self._choice = choice
         self.holes = holes
 
+    @property
+    def deaf(self) -> bool:
+        return not self._choice.listens
+
     def expected(self) -> bytes:
         """Chunks have no number."""
         return b""
+
+    def skip(self, index: int, byte: int) -> None:
+        self._choice.place = (index, byte)
 
     def add(self, text: bytes | str, index: int, byte: int) -> None:
         choice = self._choice

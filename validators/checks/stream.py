@@ -127,6 +127,8 @@ class EventStream:
         self._events = 0
         self._fast = FastPath(min(ctx.limits.line, ctx.limits.event))
         self._last: Any = None  # the last document
+        self._report = ctx.report
+        self._exchange = ctx.exchange
         self._head()
 
     def _head(self) -> None:
@@ -147,16 +149,30 @@ class EventStream:
             )
 
     def feed(self, data: bytes) -> None:
+        """The next piece of the body."""
+        fast, reader = self._fast, self._reader
+        ready = fast.ready
+        if ready is None or not reader.between or not ready.is_one(data):
+            self._feed(data)
+            return
+        # The usual read of a paced stream.
+        self._events = self._exchange.events = index = self._events + 1
+        report = self._report
+        report.index = index
+        report.byte = byte = reader.at + ready.line
+        ready.to.skip(index, byte)
+        reader.at += len(data)
+        fast.accepted += 1
+
+    def _feed(self, data: bytes) -> None:
         at, size, fast, reader = 0, len(data), self._fast, self._reader
         while at < size and not reader.limit:
             if fast.armed and reader.between:
                 start = at
-                at, self._events = fast.run(
-                    data, start, reader.offset - start, self._events, self._ctx.report
-                )
+                at, events = fast.run(data, at, reader.at - at, self._events, self._report)
                 if at > start:
-                    reader.skip(at - start)
-                    self._ctx.exchange.events = self._events
+                    reader.at += at - start
+                    self._events = self._exchange.events = events
                     self._last = fast.like
                     continue
             end = data.find(b"\n\n", at)

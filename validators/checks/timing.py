@@ -36,6 +36,7 @@ class Pace:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
+        self._timing = ctx.exchange.timing
         self._longest = ctx.limits.idle_gap
 
     def asked(self, at: float) -> None:
@@ -52,18 +53,46 @@ class Pace:
 
     def read(self, at: float, events: int, *, streaming: bool) -> None:
         """A piece of the body was read and looked at; ``events`` have come with it and before."""
-        last, self._last = self._last, at
+        timing, last = self._timing, self._last
+        self._last = at
         if last is not None and at - last > self._gap:
             self._gap = at - last
+        last = timing.last_byte
+        timing.last_byte = at
+        if last is not None and at - last > timing.largest_gap:
+            timing.largest_gap = at - last
         if not streaming:
             return  # not an event stream, or not yet known to be one: the gap is kept
         if self._gap > self._longest:
             self._idle()
         if events > self._events:
-            if not self._events:
-                self._first_event = at
-            self._last_event = at
-            self._events = events
+            self._advanced(at, events)
+
+    def streamed(self, at: float, events: int) -> None:
+        """The same for a further piece of what was known to be an event stream before it."""
+        timing = self._timing
+        gap = at - self._last  # type: ignore[operator]  # there was a piece before
+        self._last = timing.last_byte = at
+        if gap > timing.largest_gap:
+            timing.largest_gap = gap
+        if gap > self._longest:
+            self._gap = gap
+            self._idle()
+        if events > self._events:
+            if self._events:
+                self._last_event = at
+                self._events = events
+            else:
+                self._advanced(at, events)
+
+    def _advanced(self, at: float, events: int) -> None:
+        """Further events have come."""
+        if not self._events:
+            self._first_event = at
+            if self._timing.first_event is None:
+                self._timing.first_event = at
+        self._last_event = at
+        self._events = events
 
     def _idle(self) -> None:
         gap, self._gap = self._gap, 0.0

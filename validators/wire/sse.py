@@ -76,7 +76,8 @@ class SseReader:
     """Incremental reader of one event stream. Never raises for what it reads.
 
     ``limit`` is empty, or names the limit that was hit; from there on nothing more is read.
-    ``between``: the next byte starts a block, whatever it is.
+    ``between``: the next byte starts a block, whatever it is. ``at`` is then the offset of that byte, and a
+    caller may read whole blocks itself, framed by LF alone, if it adds their size.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -85,7 +86,7 @@ class SseReader:
             bytes
         ] = []  # pieces of a line that has no end yet; joined once, when it has
         self._tail_size = 0
-        self._at = 0  # offset of the first byte of _tail
+        self.at = 0  # of the first byte of _tail
         self._skip_lf = False
         self._cr_seen = False
         self._id_seen = False
@@ -105,11 +106,7 @@ class SseReader:
     @property
     def offset(self) -> int:
         """Bytes read so far."""
-        return self._at + self._tail_size
-
-    def skip(self, size: int) -> None:
-        """Whole blocks that the caller has read itself, framed by LF alone; only ``between`` blocks."""
-        self._at += size
+        return self.at + self._tail_size
 
     def feed(self, data: bytes) -> list[Event]:
         """The events that these bytes complete."""
@@ -144,11 +141,11 @@ class SseReader:
                 self._stop("line-limit")
             if self.limit:
                 return events
-            self._line(data[start:end], self._at + start, events)
+            self._line(data[start:end], self.at + start, events)
             start = after
         if self.limit:
             return events
-        self._at += start
+        self.at += start
         self._tail = [data[start:]] if start < size else []
         self._tail_size = size - start
         self._check_line()
@@ -168,7 +165,7 @@ class SseReader:
             return lf, lf + 1
         if not self._cr_seen:
             self._cr_seen = True
-            self._note(NoteKind.LINE_ENDING, self._at + cr)
+            self._note(NoteKind.LINE_ENDING, self.at + cr)
         if cr + 1 == len(buffer):
             # The line is over whatever follows; an LF that follows belongs to this line end.
             self._skip_lf = True
@@ -264,7 +261,7 @@ class SseReader:
         if self.limit:
             return None
         in_line = bool(self._tail)
-        at = self._at
+        at = self.at
         if in_line:
             line = b"".join(self._tail)
             self._tail = []
