@@ -214,7 +214,7 @@ class FastPath:
     is armed, where its text is deaf: an event that it finds in ``is_one`` needs no ``run``.
     """
 
-    __slots__ = ("_learnt", "_longest", "_templates", "accepted", "armed", "like", "ready")
+    __slots__ = ("_learnt", "_longest", "_plainly", "_templates", "accepted", "armed", "like", "ready")
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
@@ -224,6 +224,7 @@ class FastPath:
         self.accepted = 0
         self.like: Any = None
         self.ready: Template | None = None
+        self._plainly = True  # the last text stood for itself
 
     def disarm(self) -> None:
         """Something else than a text delta has come."""
@@ -245,7 +246,7 @@ class FastPath:
         """
         armed = self.armed
         template = armed[0]
-        if len(armed) == 1 and template.to.deaf:
+        if self._plainly and len(armed) == 1 and template.to.deaf:
             count, last, end = template.stretch(data, start)
             if count:
                 self.accepted += count
@@ -274,9 +275,12 @@ class FastPath:
             template.to.add(template.text, index, byte)
             self.like = template.like
             at = end
-            if len(armed) == 1 and template.to.deaf:
-                break  # what follows may be plain
+            self._plainly = isinstance(template.text, bytes)
+            if self._plainly and len(armed) == 1 and template.to.deaf:
+                break  # what follows may be plain, too
         self.accepted += index - events
+        if not self._plainly:
+            self.ready = None
         return at, index
 
     def arm(self, block: bytes, data: bytes, value: Any, to: OpenText) -> None:

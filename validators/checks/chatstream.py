@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from teeline.validators.alike import Alike, alike
 from teeline.validators.checks import cross
 from teeline.validators.checks.chatchoice import StreamedChoice
 from teeline.validators.checks.chunks import (
@@ -53,6 +54,8 @@ _AZURE_SKIP = frozenset({"id", "object", "model", "created", "choices"})
 _FULL_SKIP = frozenset({"object"})
 _DELTA_SKIP = frozenset({"delta"})
 _NOTHING = frozenset[str]()
+_FREE_OF_CHUNK = ("choices",)
+_FREE_OF_CHOICE = ("delta",)
 PADDING = ("obfuscation", "p")
 """Strings beside a chunk's choices that hide the length of its text: OpenAI's, Mistral's."""
 
@@ -68,6 +71,7 @@ class ChatStream:
         # an error or a foreign protocol came: only framing is of interest from here on
         self._over = False
         self._lost = False  # an event could not be read: what is missing may have been in it
+        self._before: _Usual | None = None  # the last chunk, where the next may be like it
         self._envelope = Envelope(ctx, _ENVELOPE)
         self._usage = StreamUsage(ctx, _USAGE)
 
@@ -75,6 +79,7 @@ class ChatStream:
 
     def done(self) -> None:
         """``[DONE]`` in any of its spellings."""
+        self._before = None
         self._done += 1
         if self._done > 1 and not self._over:
             self._ctx.report("chatstream.done-repeated", detail="[DONE] again")
@@ -86,10 +91,21 @@ class ChatStream:
 
     def unreadable(self) -> None:
         """An event whose data no client can read (its own rule has been reported)."""
+        self._before = None
         self._lost = True
 
     def event(self, value: Any, name: str) -> None:
         """One event's document; ``name`` is its ``event`` field."""
+        before, report = self._before, self._ctx.report
+        if before is not None and before.goes_on(value, report.index, report.byte):
+            return
+        breaches = report.breaches
+        self._before = None
+        self._event(value, name)
+        if report.breaches == breaches and not (self._over or self._done):
+            self._before = self._usual(value)
+
+    def _event(self, value: Any, name: str) -> None:
         report = self._ctx.report
         if self._over:
             return
@@ -198,6 +214,23 @@ class ChatStream:
             state = self._choices[index] = StreamedChoice(self._ctx, index, alone=alone)
         return state
 
+    # -- a chunk like the one before ---------------------------------------------------------------------
+
+    def _usual(self, value: Any) -> _Usual | None:
+        """What the next chunk is compared with, where this one, of which nothing was found, brought a text
+        to an open choice and nothing else."""
+        if not isinstance(value, dict) or value.get("usage") is not None or value.get("moderation"):
+            return None
+        choices = value.get("choices")
+        choice = _only_delta(choices)
+        if choice is None or choice.get("logprobs") is not None or not _is_text(choice["delta"]):
+            return None
+        state = self._choices.get(choice.get("index", 0))
+        chunk, inner = alike(value, _FREE_OF_CHUNK), alike(choice, _FREE_OF_CHOICE)
+        if state is None or state.finish is not None or chunk is None or inner is None:
+            return None
+        return _Usual(chunk, inner, state)
+
     # -- the fast path -----------------------------------------------------------------------------------
 
     def open_text(self, value: Mapping[str, Any]) -> OpenText | None:
@@ -283,6 +316,40 @@ class ChatStream:
         if choices and silent == choices and any(c.finish == "stop" for c in choices):
             self._ctx.report.place(Unit.EVENT, *choices[0].place)
             self._ctx.report("chatstream.no-content", detail="finish_reason stop, nothing was said")
+
+
+class _Usual:
+    """A chunk that brought a text to an open choice, of which nothing was found."""
+
+    __slots__ = ("_choice", "_chunk", "_state")
+
+    def __init__(self, chunk: Alike, choice: Alike, state: StreamedChoice) -> None:
+        self._chunk = chunk
+        self._choice = choice
+        self._state = state
+
+    def goes_on(self, value: Any, index: int, byte: int) -> bool:
+        """Whether an event is another chunk of this kind; its text is then taken in."""
+        if type(value) is not dict or not self._chunk.fits(value):
+            return False
+        choices = value["choices"]
+        if type(choices) is not list or len(choices) != 1 or type(choices[0]) is not dict:
+            return False
+        choice = choices[0]
+        if not self._choice.fits(choice) or not _is_text(choice["delta"]):
+            return False
+        state = self._state
+        state.place = (index, byte)
+        state.hear(choice["delta"]["content"], "/choices/0/delta")
+        return True
+
+
+def _is_text(delta: Any) -> bool:
+    """Whether a delta holds a content that is not empty, and nothing else."""
+    if type(delta) is not dict or len(delta) != 1:
+        return False
+    content = delta.get("content")
+    return type(content) is str and content != ""
 
 
 class _ChoiceText:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from teeline.validators.alike import Alike, alike
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.errors import check_error_object
 from teeline.validators.checks.items import check_item
@@ -16,7 +17,7 @@ from teeline.validators.checks.joined import Joined, Texts
 from teeline.validators.checks.respitems import IDENTITY, StreamedItem, kept, texts_of
 from teeline.validators.checks.responses import check_response_object
 from teeline.validators.evidence import ABSENT
-from teeline.validators.fast import Hole, HoleKind, OpenText
+from teeline.validators.fast import Hole, HoleKind
 from teeline.validators.fields.respevents import (
     DELTA_EVENTS,
     EVENTS,
@@ -40,6 +41,9 @@ _PLACES = {
     if any(f.name == "output_index" for f in row.fields)
 }
 """The members that say which item and which part of it an event is about."""
+_PADDING = "obfuscation"
+_FREE = ("delta", "sequence_number")
+_FREE_AND_PADDING = (*_FREE, _PADDING)
 
 
 class ResponsesStream:
@@ -64,6 +68,7 @@ class ResponsesStream:
         self._lost = False  # an event could not be read: it may have been any
         self._keyless = False  # an item could not be told from the others
         self._done = 0
+        self._before: _Usual | None = None  # the last event, where the next may be like it
         self._checked = 0  # items whose members were checked when they were done
 
     @property
@@ -72,18 +77,30 @@ class ResponsesStream:
 
     def done(self) -> None:
         """``[DONE]``, which is no part of this protocol."""
+        self._before = None
         self._done += 1
         if not self._over:
             rule = "respstream.done-marker" if self._terminal else "respstream.done-early"
             self._ctx.report(rule, detail="data: [DONE] on a Responses stream")
 
     def unreadable(self) -> None:
+        self._before = None
         self._lost = True
         self._texts.losses += 1
         self.numbers.lost()
 
     def event(self, value: Any, name: str) -> None:
         """One event's document; ``name`` is its ``event`` field."""
+        before, report = self._before, self._ctx.report
+        if before is not None and before.goes_on(value, name, report.index, report.byte):
+            return
+        breaches = report.breaches
+        self._before = None
+        self._event(value, name)
+        if report.breaches == breaches and isinstance(value, dict):
+            self._before = self._usual(value, name)
+
+    def _event(self, value: Any, name: str) -> None:
         report = self._ctx.report
         if not isinstance(value, dict):
             report("respstream.event-not-object", "", value)
@@ -300,9 +317,21 @@ class ResponsesStream:
         item = self._items.get(index) or self._unannounced(index, {"id": value.get("item_id")})
         item.event(row, value)
 
+    # -- an event like the one before -----------------------------------------------------------------
+
+    def _usual(self, value: Mapping[str, Any], name: str) -> _Usual | None:
+        """What the next event is compared with, where this one, of which nothing was found, carried on a
+        text."""
+        to = self.open_text(value) if isinstance(value.get("delta"), str) else None
+        if to is None:
+            return None
+        padded = isinstance(value.get(_PADDING), str)
+        event = alike(value, _FREE_AND_PADDING if padded else _FREE)
+        return None if event is None else _Usual(event, name, to, padded=padded)
+
     # -- the fast path --------------------------------------------------------------------------------
 
-    def open_text(self, value: Mapping[str, Any]) -> OpenText | None:
+    def open_text(self, value: Mapping[str, Any]) -> _PartText | None:
         """The open part that the event before, taken without a finding, has carried on."""
         kind = value.get("type")
         row = EVENTS.get(kind) if isinstance(kind, str) else None
@@ -313,8 +342,8 @@ class ResponsesStream:
         if item is None or joined is None:
             return None
         holes = [Hole(("delta",), HoleKind.TEXT), Hole(("sequence_number",), HoleKind.NEXT)]
-        if isinstance(value.get("obfuscation"), str):
-            holes.append(Hole(("obfuscation",), HoleKind.STRING))
+        if isinstance(value.get(_PADDING), str):
+            holes.append(Hole((_PADDING,), HoleKind.STRING))
         return _PartText(self, item, joined, holes)
 
     # -- the end --------------------------------------------------------------------------------------
@@ -401,6 +430,30 @@ class ResponsesStream:
         )
 
 
+class _Usual:
+    """A delta event of which nothing was found."""
+
+    __slots__ = ("_event", "_name", "_padded", "_to")
+
+    def __init__(self, event: Alike, name: str, to: _PartText, *, padded: bool) -> None:
+        self._event = event
+        self._name = name
+        self._padded = padded
+        self._to = to
+
+    def goes_on(self, value: Any, name: str, index: int, byte: int) -> bool:
+        """Whether an event carries on the same text and has the next number; it is then taken in."""
+        if type(value) is not dict or name != self._name or not self._event.fits(value):
+            return False
+        delta, number = value["delta"], value["sequence_number"]
+        if type(delta) is not str or type(number) is not int or not self._to.is_next(number):
+            return False
+        if self._padded and type(value[_PADDING]) is not str:
+            return False
+        self._to.add(delta, index, byte)
+        return True
+
+
 class _PartText:
     """An open part, or a call's arguments, as the fast path sees it."""
 
@@ -418,6 +471,9 @@ class _PartText:
     def deaf(self) -> bool:
         """Every text is compared with what is said of it later."""
         return False
+
+    def is_next(self, number: int) -> bool:
+        return number == self._stream.numbers.last + 1
 
     def expected(self) -> bytes:
         return b"%d" % (self._stream.numbers.last + 1)
