@@ -106,6 +106,7 @@ class Inspector:
             self._encoded = []
         self._limits = limits
         self._ctx = Context(exchange, Operation.OTHER, limits, history)
+        self._report = self._ctx.report
         self._pace = Pace(self._ctx)
         self._request: list[bytes] | None = []
         self._timeline = Timeline()
@@ -227,35 +228,29 @@ class Inspector:
 
     def response_body(self, data: bytes, at: float) -> Sequence[Output]:
         """A piece of the answer's body, after transfer decoding and before content decoding."""
-        if self._stream is not None:
-            return self._streamed(self._stream, data, at)
-        exchange, report, body, size = self.exchange, self._ctx.report, self._body, len(data)
+        stream, exchange, report = self._stream, self.exchange, self._report
+        size = len(data)
         exchange.response_bytes += size
         report.at = at
-        if body is None:
+        if stream is not None:
+            stream.feed(data)
+            self._pace.streamed(at, exchange.events)
+        elif self._body is not None:
+            self._read_body(self._body, data, at)
+        else:
             self._pace.read(at, 0, streaming=False)
             return _NOTHING
+        self._timeline.read(at, exchange.events, size)
+        return self._drain(at) if report.out else _NOTHING
+
+    def _read_body(self, body: AnswerBody, data: bytes, at: float) -> None:
+        """A piece of an answer that is not known to be an event stream, or has to be decoded."""
         if self._decoder is not None:
             self._decode(self._decoder, body, data)
         else:
             body.feed(data)
             self._stream = body.stream
-        events = exchange.events
-        self._pace.read(at, events, streaming=body.stream is not None)
-        self._timeline.read(at, events, size)
-        return self._drain(at) if report.out else _NOTHING
-
-    def _streamed(self, stream: EventStream, data: bytes, at: float) -> Sequence[Output]:
-        """A piece of what is known to be an event stream in no coding: the same with no questions left."""
-        exchange, report = self.exchange, self._ctx.report
-        size = len(data)
-        exchange.response_bytes += size
-        report.at = at
-        stream.feed(data)
-        events = exchange.events
-        self._pace.streamed(at, events)
-        self._timeline.read(at, events, size)
-        return self._drain(at) if report.out else _NOTHING
+        self._pace.read(at, self.exchange.events, streaming=body.stream is not None)
 
     # -- the end -----------------------------------------------------------------------------------------
 

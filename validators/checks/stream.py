@@ -124,7 +124,6 @@ class EventStream:
         self._reader = SseReader(ctx.limits)
         self._kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
         self._protocol = self._kind.protocol(ctx)
-        self._events = 0
         self._fast = FastPath(min(ctx.limits.line, ctx.limits.event))
         self._last: Any = None  # the last document
         self._report = ctx.report
@@ -156,8 +155,8 @@ class EventStream:
             self._feed(data)
             return
         # The usual read of a paced stream.
-        self._events = self._exchange.events = index = self._events + 1
-        report = self._report
+        report, exchange = self._report, self._exchange
+        exchange.events = index = exchange.events + 1
         report.index = index
         report.byte = byte = reader.at + ready.line
         ready.to.skip(index, byte)
@@ -169,10 +168,10 @@ class EventStream:
         while at < size and not reader.limit:
             if fast.armed and reader.between:
                 start = at
-                at, events = fast.run(data, at, reader.at - at, self._events, self._report)
+                at, events = fast.run(data, at, reader.at - at, self._exchange.events, self._report)
                 if at > start:
                     reader.at += at - start
-                    self._events = self._exchange.events = events
+                    self._exchange.events = events
                     self._last = fast.like
                     continue
             end = data.find(b"\n\n", at)
@@ -189,10 +188,10 @@ class EventStream:
         events = reader.feed(block)
         whole = whole and reader.between and len(events) == 1
         for event in events:
-            breaches, number = report.breaches, self._events
+            breaches, number = report.breaches, self._exchange.events
             self._event(event)
             text = None
-            clean = report.breaches == breaches and self._events > number
+            clean = report.breaches == breaches and self._exchange.events > number
             if clean and fast.useful and isinstance(self._last, dict):
                 text = self._protocol.open_text(self._last)
             if text is None:
@@ -204,7 +203,7 @@ class EventStream:
 
     def _event(self, event: Event) -> None:
         report = self._ctx.report
-        report.place(Unit.EVENT, self._events + 1, event.byte)
+        report.place(Unit.EVENT, self._exchange.events + 1, event.byte)
         self._notes(event.notes, with_data=event.data is not None)
         if event.data is None:
             if event.fields or event.after_id:
@@ -244,9 +243,8 @@ class EventStream:
         if data.startswith(DONE):
             self._protocol.done()
             return
-        self._events += 1
-        self._ctx.exchange.events = self._events
-        report.index = self._events
+        self._exchange.events += 1
+        report.index = self._exchange.events
         if data[:1] == b" ":
             report("sse.extra-space", detail="more than one space after the colon")
         if not data:
@@ -275,7 +273,7 @@ class EventStream:
                 return
             report_faults(ctx, document, EVENT_FAULTS, byte)
             self._last = document.value
-            if self._events <= FIRST_OBJECTS:
+            if self._exchange.events <= FIRST_OBJECTS:
                 note_object(ctx.exchange, document.value)
             self._protocol.event(document.value, name)
             check_identity(ctx, document.value)
@@ -318,13 +316,13 @@ class EventStream:
         tail = self._reader.close()
         if tail is not None:
             cut = self._tail(tail, cut=cut) or cut
-        self._ctx.report.place(Unit.EVENT, self._events, end)
+        self._ctx.report.place(Unit.EVENT, self._exchange.events, end)
         self._protocol.close(cut=cut)
 
     def _tail(self, tail: Tail, *, cut: bool) -> bool:
         """What stood behind the last blank line; whether it was broken off."""
         report = self._ctx.report
-        report.place(Unit.EVENT, self._events + 1, tail.byte)
+        report.place(Unit.EVENT, self._exchange.events + 1, tail.byte)
         self._notes(tail.notes, with_data=True)
         if tail.data is None:
             comment = any(n.kind is NoteKind.COMMENT and n.byte >= tail.byte for n in tail.notes)
