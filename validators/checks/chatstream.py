@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from teeline.validators.alike import Alike, alike
+from teeline.validators.alike import comparable
 from teeline.validators.checks import cross
 from teeline.validators.checks.chatchoice import StreamedChoice
 from teeline.validators.checks.chunks import (
@@ -23,6 +23,7 @@ from teeline.validators.checks.chunks import (
     is_filter_chunk,
 )
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.reporter import Reporter
 from teeline.validators.checks.shapes import CHUNK_SHAPES, shape_of
 from teeline.validators.evidence import ABSENT
 from teeline.validators.fast import Hole, HoleKind, OpenText
@@ -54,8 +55,6 @@ _AZURE_SKIP = frozenset({"id", "object", "model", "created", "choices"})
 _FULL_SKIP = frozenset({"object"})
 _DELTA_SKIP = frozenset({"delta"})
 _NOTHING = frozenset[str]()
-_FREE_OF_CHUNK = ("choices",)
-_FREE_OF_CHOICE = ("delta",)
 PADDING = ("obfuscation", "p")
 """Strings beside a chunk's choices that hide the length of its text: OpenAI's, Mistral's."""
 
@@ -97,7 +96,7 @@ class ChatStream:
     def event(self, value: Any, name: str) -> None:
         """One event's document; ``name`` is its ``event`` field."""
         before, report = self._before, self._ctx.report
-        if before is not None and before.goes_on(value, report.index, report.byte):
+        if before is not None and before.goes_on(value, report):
             return
         breaches = report.breaches
         self._before = None
@@ -226,7 +225,8 @@ class ChatStream:
         if choice is None or choice.get("logprobs") is not None or not _is_text(choice["delta"]):
             return None
         state = self._choices.get(choice.get("index", 0))
-        chunk, inner = alike(value, _FREE_OF_CHUNK), alike(choice, _FREE_OF_CHOICE)
+        chunk = comparable(value, ("choices",), ("created",))
+        inner = comparable(choice, ("delta",), ("index",))
         if state is None or state.finish is not None or chunk is None or inner is None:
             return None
         return _Usual(chunk, inner, state)
@@ -323,24 +323,29 @@ class _Usual:
 
     __slots__ = ("_choice", "_chunk", "_state")
 
-    def __init__(self, chunk: Alike, choice: Alike, state: StreamedChoice) -> None:
+    def __init__(
+        self, chunk: dict[str, Any], choice: dict[str, Any], state: StreamedChoice
+    ) -> None:
         self._chunk = chunk
         self._choice = choice
         self._state = state
 
-    def goes_on(self, value: Any, index: int, byte: int) -> bool:
+    def goes_on(self, value: Any, report: Reporter) -> bool:
         """Whether an event is another chunk of this kind; its text is then taken in."""
-        if type(value) is not dict or not self._chunk.fits(value):
+        if type(value) is not dict:
             return False
-        choices = value["choices"]
+        like = self._chunk
+        like["choices"] = choices = value.get("choices")
+        if value != like or type(value["created"]) is not int:
+            return False
         if type(choices) is not list or len(choices) != 1 or type(choices[0]) is not dict:
             return False
-        choice = choices[0]
-        if not self._choice.fits(choice) or not _is_text(choice["delta"]):
+        choice, like = choices[0], self._choice
+        like["delta"] = delta = choice.get("delta")
+        if choice != like or type(choice["index"]) is not int or not _is_text(delta):
             return False
-        state = self._state
-        state.place = (index, byte)
-        state.hear(choice["delta"]["content"], "/choices/0/delta")
+        self._state.place = (report.index, report.byte)
+        self._state.hear(delta["content"], "/choices/0/delta")
         return True
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from teeline.validators.alike import Alike, alike
+from teeline.validators.alike import comparable
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.errors import check_error_object
 from teeline.validators.checks.items import check_item
 from teeline.validators.checks.joined import Joined, Texts
+from teeline.validators.checks.reporter import Reporter
 from teeline.validators.checks.respitems import IDENTITY, StreamedItem, kept, texts_of
 from teeline.validators.checks.responses import check_response_object
 from teeline.validators.evidence import ABSENT
@@ -42,8 +43,8 @@ _PLACES = {
 }
 """The members that say which item and which part of it an event is about."""
 _PADDING = "obfuscation"
-_FREE = ("delta", "sequence_number")
-_FREE_AND_PADDING = (*_FREE, _PADDING)
+_FREE = ("delta", "sequence_number", _PADDING)
+_INDEXES = ("output_index", "content_index", "summary_index")
 
 
 class ResponsesStream:
@@ -92,7 +93,7 @@ class ResponsesStream:
     def event(self, value: Any, name: str) -> None:
         """One event's document; ``name`` is its ``event`` field."""
         before, report = self._before, self._ctx.report
-        if before is not None and before.goes_on(value, name, report.index, report.byte):
+        if before is not None and before.goes_on(value, name, report):
             return
         breaches = report.breaches
         self._before = None
@@ -325,9 +326,8 @@ class ResponsesStream:
         to = self.open_text(value) if isinstance(value.get("delta"), str) else None
         if to is None:
             return None
-        padded = isinstance(value.get(_PADDING), str)
-        event = alike(value, _FREE_AND_PADDING if padded else _FREE)
-        return None if event is None else _Usual(event, name, to, padded=padded)
+        like = comparable(value, _FREE, _INDEXES)
+        return None if like is None else _Usual(like, name, to)
 
     # -- the fast path --------------------------------------------------------------------------------
 
@@ -433,24 +433,34 @@ class ResponsesStream:
 class _Usual:
     """A delta event of which nothing was found."""
 
-    __slots__ = ("_event", "_name", "_padded", "_to")
+    __slots__ = ("_like", "_name", "_padded", "_places", "_to")
 
-    def __init__(self, event: Alike, name: str, to: _PartText, *, padded: bool) -> None:
-        self._event = event
+    def __init__(self, like: dict[str, Any], name: str, to: _PartText) -> None:
+        self._like = like
         self._name = name
-        self._padded = padded
+        self._padded = _PADDING in like
+        self._places = tuple(place for place in _INDEXES if place in like)
         self._to = to
 
-    def goes_on(self, value: Any, name: str, index: int, byte: int) -> bool:
+    def goes_on(self, value: Any, name: str, report: Reporter) -> bool:
         """Whether an event carries on the same text and has the next number; it is then taken in."""
-        if type(value) is not dict or name != self._name or not self._event.fits(value):
+        if type(value) is not dict or name != self._name:
             return False
-        delta, number = value["delta"], value["sequence_number"]
-        if type(delta) is not str or type(number) is not int or not self._to.is_next(number):
+        like = self._like
+        like["delta"] = delta = value.get("delta")
+        like["sequence_number"] = number = value.get("sequence_number")
+        if self._padded:
+            like[_PADDING] = padding = value.get(_PADDING)
+            if type(padding) is not str:
+                return False
+        if value != like or type(delta) is not str or type(number) is not int:
             return False
-        if self._padded and type(value[_PADDING]) is not str:
+        for place in self._places:
+            if type(value[place]) is not int:
+                return False
+        if not self._to.is_next(number):
             return False
-        self._to.add(delta, index, byte)
+        self._to.add(delta, report.index, report.byte)
         return True
 
 

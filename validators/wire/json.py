@@ -140,7 +140,9 @@ def decode(data: bytes, max_depth: int = 128) -> Document:
     try:
         value = orjson.loads(data)
         # What is written as orjson writes it has no name twice and no white space.
-        if orjson.dumps(value) == data and _is_shallow(data, max_depth):
+        if orjson.dumps(value) == data and (
+            len(data) < 2 * max_depth or _is_shallow(data, max_depth)
+        ):
             return _new(Document, (value, True, _FAULTLESS))
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return _explained(data, min(max_depth, MAX_DEPTH))
@@ -155,13 +157,10 @@ def _is_shallow(data: bytes, max_depth: int) -> bool:
     """Whether a document without white space can't have too many levels; False may be wrong.
 
     A level takes two bytes as an array or as the innermost object, and five as another object (``{"":}``):
-    documents of a chunk's size need one count, and tiny ones none.
+    documents of a chunk's size need one count.
     """
-    size = len(data)
-    if size < 2 * max_depth:
-        return True
     levels = data.count(b"[")
-    if levels + size // 5 < max_depth:
+    if levels + len(data) // 5 < max_depth:
         return True
     return levels + data.count(b"{") <= max_depth
 
