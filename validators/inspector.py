@@ -25,7 +25,7 @@ from teeline.validators.checks.answer import AnswerBody
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.http import check_codings, check_head
 from teeline.validators.checks.identity import check_fetched, check_identity, note_kept
-from teeline.validators.checks.marks import note_headers, note_target
+from teeline.validators.checks.marks import note_target
 from teeline.validators.checks.models import check_listed, note_listed
 from teeline.validators.checks.request import facts_of
 from teeline.validators.checks.requestrules import check_request
@@ -125,7 +125,8 @@ class Inspector:
         ctx.report.at = at
         exchange.method = head.method
         exchange.path = route.path
-        note_target(exchange, head.target)
+        if "://" in head.target:
+            note_target(exchange, head.target)
         exchange.operation = route.reported
         exchange.timing.start = at
         self._pace.asked(at)
@@ -206,7 +207,7 @@ class Inspector:
         names = ctx.names
         self._timeline.mark(at, "head", 0, status)
         exchange.status = status
-        note_headers(exchange, head.headers)
+        exchange.marks.headers = head.headers
         exchange.timing.first_byte = at
         if names.request_id >= 0:
             exchange.request_id = head.headers[names.request_id][1][:256]

@@ -15,6 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
+import orjson
+
 MAX_SKELETON: Final = 4096
 """Bytes of an accepted document outside its holes. A longer one is worth a full check."""
 MAX_LIKENESSES: Final = 4
@@ -23,9 +25,9 @@ EARNED: Final = 64
 """Likenesses that one operation of an upstream may teach at first, and accepted documents that pay for one
 more: a pattern costs as much as many full checks."""
 
-STRING: Final = rb'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt])*+'
-"""What stands between the quotes of a string: any text but one with an escape by number, which may be half
-a surrogate. Whether it is UTF-8 is for the whole document to show."""
+TEXT: Final = rb'[^"]*+(?:(?<=\\)"[^"]*+)*+'
+"""What stands between the quotes of a text of any length, to be decoded with ``decoded``: only that tells
+whether it is a string at all."""
 PLAIN: Final = rb"[ !#-\[\]-~]*+"
 """Printable ASCII that stands for itself."""
 
@@ -35,7 +37,7 @@ Path = tuple[str | int, ...]
 class Hole(NamedTuple):
     """A member whose value may differ: ``path`` leads to it, ``pattern`` matches the bytes that may stand
     there, those of a string without its quotes. A pattern has no group and matches nothing but JSON of one
-    type."""
+    type, save ``TEXT``."""
 
     path: Path
     pattern: bytes
@@ -85,7 +87,7 @@ class Likenesses(Generic[KnownT]):
                 self._found += 1
                 if n:
                     self._likenesses.insert(0, self._likenesses.pop(n))
-                return (likeness.known, holes) if _is_text(data) else None
+                return likeness.known, holes
         return None
 
     @property
@@ -101,15 +103,13 @@ class Likenesses(Generic[KnownT]):
             self._likenesses = [made, *self._likenesses[: MAX_LIKENESSES - 1]]
 
 
-def _is_text(data: bytes) -> bool:
-    """Whether the bytes are UTF-8, which orjson sees to in the full check."""
-    if data.isascii():
-        return True
+def decoded(text: bytes) -> str | None:
+    """The string that stands in a ``TEXT`` hole; None where it is none."""
     try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        value = orjson.loads(b'"%b"' % text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if type(value) is str else None
 
 
 # -- learning -------------------------------------------------------------------------------------------

@@ -64,6 +64,9 @@ class Timeline:
     def end(self, at: float, kind: str) -> None:
         """The end with the last reads before it, for which there is always room."""
         recent, entries = self._recent, self.entries
+        if not recent and len(entries) < MAX_ENTRIES:
+            entries.append(_entry((at, kind, 0, 0)))
+            return
         del entries[MAX_ENTRIES - len(recent) - 1 :]
         entries += map(_entry, (*recent, (at, kind, 0, 0)))
         recent.clear()

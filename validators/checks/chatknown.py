@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from teeline.validators.checks.chat import DAY
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.cross import REPLACEMENT
 from teeline.validators.checks.estimate import is_plausible
 from teeline.validators.checks.marks import MAX_MEMBERS, MAX_TEXT
 from teeline.validators.checks.request import RequestFacts
 from teeline.validators.fields.usage import CHAT_USAGE
-from teeline.validators.likeness import PLAIN, STRING, Hole, Path
+from teeline.validators.likeness import PLAIN, TEXT, Hole, Path, decoded
 from teeline.validators.model import Exchange
 
 _ASKING: Final = frozenset(
@@ -40,11 +41,9 @@ _LIMITS: Final = frozenset({"max_completion_tokens", "max_tokens", "n"})
 
 _ID: Final = "chatcmpl-"
 _LONGEST_ID: Final = 128
-_TEXT: Final = rb"[!#-;=-\[\]-~]" + STRING
-"""Begins with something that is neither blank nor a ``<``: no ``<think>``."""
 _COUNT: Final = rb"(?:0|[1-9][0-9]{0,9}+)"
 _TIME: Final = rb"[1-9][0-9]{9}"
-_REPLACEMENT: Final = "\ufffd".encode()
+_EARLIEST: Final = 1_000_000_000
 _ID_PATH: Final[Path] = ("id",)
 _CONTENT_PATH: Final[Path] = ("choices", 0, "message", "content")
 _FINGERPRINT: Final = "system_fingerprint"
@@ -82,45 +81,49 @@ class KnownChat:
         self.holes: tuple[Hole, ...] = (
             Hole(_ID_PATH, _ID.encode() + PLAIN),
             Hole(("created",), _TIME),
-            Hole(_CONTENT_PATH, _TEXT),
+            Hole(_CONTENT_PATH, TEXT),
             *(Hole(("usage", *counter.split(".")), _COUNT) for counter in counters),
             *([Hole((_FINGERPRINT,), PLAIN)] if isinstance(fingerprint, str) else []),
         )
 
     def accept(self, ctx: Context, holes: tuple[bytes, ...]) -> bool:
         """Whether the full check would report nothing of this answer; it then leaves the same facts."""
-        exchange, facts = ctx.exchange, ctx.request
-        if not _is_usual(facts):
+        exchange, request = ctx.exchange, ctx.request.document
+        if self._wanted != request.get("model") or self._path != exchange.path:
             return False
-        if self._wanted != facts.document.get("model") or self._path != exchange.path:
-            return False
-        if len(holes[0]) > _LONGEST_ID or _REPLACEMENT in holes[2]:
-            return False
-        if not 1e9 <= int(holes[1]) <= ctx.report.at + DAY:
+        made, created = holes[0], int(holes[1])
+        if len(made) > _LONGEST_ID or not _EARLIEST <= created <= ctx.report.at + DAY:
             return False
         counts = [*map(int, holes[3 : self._behind])]
         prompt, completion, total = counts[:3]
-        if not prompt or not completion or total != prompt + completion:
+        if not (prompt and completion and total == prompt + completion):
             return False
         # The sum of all parts is within the whole: so is each that the full check looks at.
         if sum(counts[3 : self._between]) > prompt or sum(counts[self._between :]) > completion:
             return False
-        if not is_plausible(ctx, prompt) or not _is_within(facts, completion):
+        if not (_is_usual(ctx.request) and is_plausible(ctx, prompt) and _is_harmless(holes[2])):
+            return False
+        if not _LIMITS.isdisjoint(request) and not _is_within(ctx.request, completion):
             return False
         exchange.usage = dict(zip(self._counters, counts, strict=True))
+        exchange.response_id = exchange.marks.id = made.decode()
         self._note(exchange, holes)
-        ctx.finished(self._finish)
         return True
 
     def _note(self, exchange: Exchange, holes: tuple[bytes, ...]) -> None:
-        exchange.response_id = made = holes[0].decode()
+        """What is the same as it was in the accepted answer, and the fingerprint."""
         exchange.response_model = self._model
         exchange.service_tier = self._tier
-        marks = exchange.marks
-        marks.members = self._members
-        marks.id = made
+        exchange.finish.append(self._finish)
+        exchange.marks.members = self._members
         if self._behind < len(holes):
-            marks.fingerprint = holes[self._behind][:MAX_TEXT].decode()
+            exchange.marks.fingerprint = holes[self._behind][:MAX_TEXT].decode()
+
+
+def _is_harmless(content: bytes) -> bool:
+    """Whether a text is one, without anything in it that the full check would look for."""
+    text = decoded(content)
+    return bool(text) and REPLACEMENT not in text and not text.lstrip().startswith("<think>")
 
 
 def _is_usual(facts: RequestFacts) -> bool:
@@ -130,8 +133,6 @@ def _is_usual(facts: RequestFacts) -> bool:
 
 def _is_within(facts: RequestFacts, completion: int) -> bool:
     """One choice was asked for, with room for as many tokens."""
-    if _LIMITS.isdisjoint(facts.document):
-        return True
     limit = facts.integer("max_completion_tokens") or facts.integer("max_tokens")
     return facts.choices == 1 and (limit is None or completion <= limit)
 

@@ -78,6 +78,8 @@ def note_kept(ctx: Context, ended: Ended) -> None:
     made = ctx.exchange.response_id
     if ctx.history is None or made is None or ended is not Ended.COMPLETE:
         return
+    if ctx.operation is not Operation.RESPONSES and "store" not in ctx.request.document:
+        return  # nobody asked
     asked = _asks_to_keep(ctx)
     if asked is None:
         return

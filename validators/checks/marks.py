@@ -21,19 +21,12 @@ MAX_TEXT = 128
 
 def note_target(exchange: Exchange, target: str) -> None:
     """The host of a request target in absolute form, as recordings have it."""
-    if "://" not in target:
-        return
     try:
         host = urlsplit(target).hostname
     except ValueError:
         return
     if host:
         exchange.marks.host = host[:255]
-
-
-def note_headers(exchange: Exchange, headers: Headers) -> None:
-    """The fields of the answer's head."""
-    exchange.marks.headers = headers
 
 
 def note_object(exchange: Exchange, value: Any) -> None:

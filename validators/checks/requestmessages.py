@@ -39,9 +39,10 @@ def check_messages(ctx: Context) -> None:
         return
     turns = None  # until a message may have to do with calls
     for n, message in enumerate(messages):
-        if turns is None and _is_plain(message):
-            continue
-        turns = turns or ToolTurns(ctx)
+        if turns is None:
+            if _is_plain(message):
+                continue
+            turns = ToolTurns(ctx)
         pointer = f"/messages/{n}"
         if not isinstance(message, dict):
             ctx.report("request.message-role", pointer, message)

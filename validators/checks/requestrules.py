@@ -13,7 +13,12 @@ from typing import Any
 
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.requestmessages import check_input_items, check_messages
-from teeline.validators.checks.requesttools import check_formats, check_tools
+from teeline.validators.checks.requesttools import (
+    FORMATS_MEMBERS,
+    TOOLS_MEMBERS,
+    check_formats,
+    check_tools,
+)
 from teeline.validators.evidence import ABSENT
 from teeline.validators.fields.request import BOUNDS, CLASHES, COUNTED, MOST_STOPS
 from teeline.validators.heads import FieldNames, content_type
@@ -46,10 +51,13 @@ def check_request(ctx: Context, target: str, body: bytes, document: Document | N
             _large(ctx)
         if ctx.request_headers:  # P8
             _check_head(ctx, target)
-        if document is not None:
+        if document is not None and (document.faults or not isinstance(document.value, dict)):
             _check_body(ctx, body, document)
-        if ctx.request.known:
-            for check in _CHECKS.get(ctx.operation, ()):
+        if not ctx.request.known:
+            return
+        members = ctx.request.document.keys()
+        for check, looked_at in _CHECKS.get(ctx.operation, ()):
+            if not looked_at or not looked_at.isdisjoint(members):
                 check(ctx)
 
 
@@ -160,8 +168,6 @@ _CLASHING = {operation: frozenset(m for m, _ in rows) for operation, rows in _CL
 
 def _check_clashes(ctx: Context) -> None:
     document = ctx.request.document
-    if _CLASHING[ctx.operation].isdisjoint(document):
-        return
     for member, row in _CLASHES[ctx.operation]:
         if document.get(member) is not None and row.when(document):
             value = _at(document, row.member)
@@ -187,23 +193,30 @@ def _check_embeddings_input(ctx: Context) -> None:
                 ctx.report("request.embeddings-input", f"/input/{n}", element)
 
 
-_CHECKS: Mapping[Operation, tuple[Callable[[Context], None], ...]] = {
+_ALWAYS: frozenset[str] = frozenset()
+
+_CHECKS: Mapping[Operation, tuple[tuple[Callable[[Context], None], frozenset[str]], ...]] = {
     Operation.CHAT: (
-        _check_model,
-        _check_clashes,
-        _check_bounds,
-        check_messages,
-        check_tools,
-        check_formats,
+        (_check_model, _ALWAYS),
+        (_check_clashes, _CLASHING[Operation.CHAT]),
+        (_check_bounds, _BOUNDED),
+        (check_messages, _ALWAYS),
+        (check_tools, TOOLS_MEMBERS),
+        (check_formats, FORMATS_MEMBERS),
     ),
     Operation.RESPONSES: (
-        _check_model,
-        _check_clashes,
-        _check_bounds,
-        check_input_items,
-        check_tools,
-        check_formats,
+        (_check_model, _ALWAYS),
+        (_check_clashes, _CLASHING[Operation.RESPONSES]),
+        (_check_bounds, _BOUNDED),
+        (check_input_items, _ALWAYS),
+        (check_tools, TOOLS_MEMBERS),
+        (check_formats, FORMATS_MEMBERS),
     ),
-    Operation.COMPLETIONS: (_check_model, _check_clashes, _check_bounds),
-    Operation.EMBEDDINGS: (_check_model, _check_embeddings_input),
+    Operation.COMPLETIONS: (
+        (_check_model, _ALWAYS),
+        (_check_clashes, _CLASHING[Operation.COMPLETIONS]),
+        (_check_bounds, _BOUNDED),
+    ),
+    Operation.EMBEDDINGS: ((_check_model, _ALWAYS), (_check_embeddings_input, _ALWAYS)),
 }
+"""Each operation's checks in their order, with the members without which there is nothing to check."""

@@ -17,7 +17,8 @@ from teeline.validators.operation import Operation
 _SUBSCHEMAS = ("properties", "$defs", "definitions")
 """Members of a schema whose own members are schemas."""
 _SUBSCHEMA_LISTS = ("anyOf", "prefixItems")
-_MEMBERS = frozenset({"tools", "tool_choice"})
+TOOLS_MEMBERS = frozenset({"tools", "tool_choice"})
+"""Without them ``check_tools`` has nothing to look at."""
 _SHOWN = 8
 """Steps of a pointer into a schema that are kept."""
 
@@ -26,8 +27,6 @@ _SHOWN = 8
 
 def check_tools(ctx: Context) -> None:
     """Checks ``tools`` and ``tool_choice`` of a chat or Responses request."""
-    if _MEMBERS.isdisjoint(ctx.request.document):
-        return
     tools = ctx.request.document.get("tools")
     is_chat = ctx.operation is Operation.CHAT
     for n, tool in enumerate(tools if isinstance(tools, list) else ()):
@@ -133,13 +132,12 @@ _FORMATS = (
 )
 
 
-_OUTER = frozenset(row.outer for row in _FORMATS)
+FORMATS_MEMBERS = frozenset(row.outer for row in _FORMATS)
+"""Without them ``check_formats`` has nothing to look at."""
 
 
 def check_formats(ctx: Context) -> None:
     """Checks the schema that the answer's text is to follow."""
-    if _OUTER.isdisjoint(ctx.request.document):
-        return
     for row in _FORMATS:
         if row.operation is ctx.operation:
             described = ctx.request.member(row.outer).get(row.inner)
