@@ -58,6 +58,9 @@ from teeline.validators.wire.content import (
 from teeline.validators.wire.json import decode
 
 _NOTHING: Sequence[Output] = ()
+_UNKNOWN = Operation.OTHER
+_ABORTED = Ended.UPSTREAM_ABORTED
+_WORDS = {ended: ended.value for ended in Ended}
 _BODILESS = frozenset({204, 205, 304})
 
 
@@ -105,7 +108,7 @@ class Inspector:
         if aside:
             self._encoded = []
         self._limits = limits
-        self._ctx = Context(exchange, Operation.OTHER, limits, history)
+        self._ctx = Context(exchange, _UNKNOWN, limits, history)
         self._report = self._ctx.report
         self._pace = Pace(self._ctx)
         self._request: list[bytes] | None = []
@@ -288,7 +291,7 @@ class Inspector:
                 self._pace.end(at, ended)
         self._body = self._encoded = None
         outputs = self._drain(at) if ctx.report.out else _NOTHING
-        self._timeline.end(at, ended.value)
+        self._timeline.end(at, _WORDS[ended])
         self.pending = ctx.waiting
         return outputs if self.pending else (*outputs, self._close())
 
@@ -357,7 +360,7 @@ class Inspector:
 
     def _finish_body(self, body: AnswerBody, ended: Ended) -> None:
         ctx = self._ctx
-        if ended is Ended.UPSTREAM_ABORTED:
+        if ended is _ABORTED:
             ctx.report.place(Unit.BODY, 0, self.exchange.response_bytes)
             ctx.report(
                 "http.truncated", detail=f"broken off after {self.exchange.response_bytes} bytes"

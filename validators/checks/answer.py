@@ -16,6 +16,8 @@ from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 
 _BLANK = b" \t\r\n"
+_COMPLETE = Ended.COMPLETE
+_OTHER = Operation.OTHER
 _OPENING = ord("{")
 _BOM = b"\xef\xbb\xbf"
 _STREAM = re.compile(rb"(data|event|id|retry)[ \t]*[:\r\n]|:", re.I)
@@ -43,7 +45,7 @@ class AnswerBody:
         self._ctx = ctx
         self._pieces: list[bytes] = []
         self._document = ctx.response.status >= 400
-        self._ignored = ctx.operation is Operation.OTHER and not self._document
+        self._ignored = ctx.operation is _OTHER and not self._document
 
     @property
     def streaming(self) -> bool:
@@ -133,7 +135,7 @@ class AnswerBody:
             self._to_stream()
         if self.stream is not None:
             self.stream.finish(ended)
-        elif ended is Ended.COMPLETE:
+        elif ended is _COMPLETE:
             pieces = self._pieces
             self._whole(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         self._pieces.clear()

@@ -22,6 +22,7 @@ from teeline.validators.model import Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFaultKind, decode
 
+_BODY = Unit.BODY
 BODY_FAULTS: Mapping[JsonFaultKind, str] = {
     JsonFaultKind.INVALID: "http.json-invalid",
     JsonFaultKind.TRAILING: "http.json-trailing",
@@ -53,7 +54,7 @@ def check_document(ctx: Context, body: bytes) -> None:
     """Checks the body of a 2xx answer that is no event stream."""
     if not body and not ctx.body_due:
         return
-    ctx.report.place(Unit.BODY)
+    ctx.report.place(_BODY)
     known = None if ctx.history is None else ctx.history.answers.get(ctx.operation)
     found = None if known is None else known.find(body)
     if found is not None and _is_typed(ctx) and found[0].accept(ctx, found[1]):

@@ -18,6 +18,7 @@ _NORMAL_ERRORS = frozenset(
 _AMOUNT = re.compile(r"-?\d{1,18}(\.\d+)?\Z")
 _DURATION = re.compile(r"(\d+(\.\d+)?(ms|us|s|m|h|d))+\Z")
 _HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT\Z")
+_HEAD = Unit.HEAD
 _CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 _RETRY_FIELDS = ("retry-after", "retry-after-ms")
 _RETRY_LIMIT = 120.0
@@ -31,7 +32,7 @@ def media_type(ctx: Context) -> str:
 def check_head(ctx: Context) -> None:
     """What a final response head must say whatever the body is."""
     status = ctx.response.status
-    ctx.report.place(Unit.HEAD)
+    ctx.report.place(_HEAD)
     if status != 200:
         _check_status(ctx, status)
     if not ctx.headers_known:

@@ -16,6 +16,8 @@ from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation, asks_in_body
 
 _ONE_OF_FEW = re.compile(r"chatcmpl-\d{1,3}\Z")
+_COMPLETE = Ended.COMPLETE
+_RESPONSES = Operation.RESPONSES
 _NO_CHANCE = 3
 """Ollama draws an id out of a thousand: the same one so many times in a row is a constant."""
 _ONE_ANSWER = re.compile(r"/(?:responses|chat/completions)/([^/]+)/?\Z")
@@ -76,9 +78,9 @@ def check_fetched(ctx: Context) -> None:
 def note_kept(ctx: Context, ended: Ended) -> None:
     """Remembers whether a whole answer was to be kept; call it at the end."""
     made = ctx.exchange.response_id
-    if ctx.history is None or made is None or ended is not Ended.COMPLETE:
+    if ctx.history is None or made is None or ended is not _COMPLETE:
         return
-    if ctx.operation is not Operation.RESPONSES and "store" not in ctx.request.document:
+    if ctx.operation is not _RESPONSES and "store" not in ctx.request.document:
         return  # nobody asked
     asked = _asks_to_keep(ctx)
     if asked is None:

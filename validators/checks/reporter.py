@@ -7,7 +7,7 @@ people (the register has the words).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from teeline.validators import evidence
 from teeline.validators.checks.circumstances import WATCHED, circumstances, joined
@@ -23,6 +23,12 @@ from teeline.validators.model import (
     Violation,
 )
 from teeline.validators.rules import register
+
+
+# Members of an enum are looked up through its class, which takes ten times as long.
+_BODY: Final = Unit.BODY
+_PACKET: Final = Unit.PACKET
+_REQUEST: Final = Side.REQUEST
 
 
 class Reporter:
@@ -139,9 +145,9 @@ class OnRequest:
     def __enter__(self) -> None:
         report = self._report
         self._kept = (report.side, report.unit, report.index, report.byte)
-        if report.unit is not Unit.PACKET:
-            report.unit, report.index, report.byte = Unit.BODY, 0, 0
-        report.side = Side.REQUEST
+        if report.unit is not _PACKET:
+            report.unit, report.index, report.byte = _BODY, 0, 0
+        report.side = _REQUEST
 
     def __exit__(self, *_: object) -> None:
         report = self._report

@@ -105,6 +105,7 @@ class RequestFacts:
 UNKNOWN_REQUEST = RequestFacts()
 _STREAMED = frozenset({Operation.CHAT, Operation.RESPONSES, Operation.COMPLETIONS})
 """Elsewhere a member ``stream`` means nothing, and the answer is one document."""
+_RESPONSES = Operation.RESPONSES
 _TOOLS = frozenset({"tools", "functions"})
 
 
@@ -114,7 +115,7 @@ def facts_of(document: Any, operation: Operation) -> RequestFacts:
         return UNKNOWN_REQUEST
     stream = operation in _STREAMED and document.get("stream") is True
     choices = _choices(document["n"]) if "n" in document else 1
-    in_input = operation is Operation.RESPONSES and type(document.get("input")) is list
+    in_input = operation is _RESPONSES and type(document.get("input")) is list
     if not in_input and _TOOLS.isdisjoint(document):
         return RequestFacts(known=True, document=document, stream=stream, choices=choices)
     listed = [*_objects(document, "tools"), *_functions(document)]
