@@ -55,7 +55,7 @@ from teeline.validators.wire.content import (
     decoded_within,
     parts,
 )
-from teeline.validators.wire.json import decode
+from teeline.validators.wire.json import decode_leniently
 
 _NOTHING: Sequence[Output] = ()
 _UNKNOWN = Operation.OTHER
@@ -186,7 +186,7 @@ class Inspector:
         if body is None:
             check_request(self._ctx, self._head.target, b"", None)
             return
-        document = decode(body, self._limits.depth)
+        document = decode_leniently(body, self._limits.depth)
         if document.ok:
             self.request_known(document.value)
         check_request(self._ctx, self._head.target, body, document)

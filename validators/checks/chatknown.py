@@ -105,7 +105,7 @@ class KnownChat:
             return False
         if not _LIMITS.isdisjoint(request) and not _is_within(ctx.request, completion):
             return False
-        exchange.usage = dict(zip(self._counters, counts, strict=True))
+        exchange.usage = dict(zip(self._counters, counts))  # noqa: B905  # of one length
         exchange.response_id = exchange.marks.id = made.decode()
         self._note(exchange, holes)
         return True

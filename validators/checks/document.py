@@ -55,7 +55,8 @@ def check_document(ctx: Context, body: bytes) -> None:
     if not body and not ctx.body_due:
         return
     ctx.report.place(_BODY)
-    known = None if ctx.history is None else ctx.history.answers.get(ctx.operation)
+    history = ctx.history
+    known = None if history is None else history.answers.get(ctx.operation)
     found = None if known is None else known.find(body)
     if found is not None and _is_typed(ctx) and found[0].accept(ctx, found[1]):
         check_identity(ctx, {"id": ctx.exchange.response_id})

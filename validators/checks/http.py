@@ -35,8 +35,8 @@ def check_head(ctx: Context) -> None:
     ctx.report.place(_HEAD)
     if status != 200:
         _check_status(ctx, status)
-    if not ctx.headers_known:
-        return
+    if not ctx.response.headers:
+        return  # P8
     names = ctx.names
     if not names.usual:
         _check_names(ctx)

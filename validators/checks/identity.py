@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from teeline.validators.checks.context import Context
-from teeline.validators.history import client_of
+from teeline.validators.history import History, client_of
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation, asks_in_body
 
@@ -33,7 +33,7 @@ def check_identity(ctx: Context, value: Any) -> None:
     if pointer is None:
         return
     if asks_in_body(ctx.exchange.method, ctx.exchange.path):
-        _check_new(ctx, made, pointer)
+        check_new(ctx, ctx.history, made, pointer)
     elif _fetched(ctx) == made and _kept(ctx, made) is False:
         ctx.report("cross.store-id", pointer, detail='asked for with "store": false, and fetched')
 
@@ -48,13 +48,12 @@ def _pointer(value: Any, made: str) -> str | None:
     return "/response/id" if isinstance(inner, dict) and inner.get("id") == made else None
 
 
-def _check_new(ctx: Context, made: str, pointer: str) -> None:
+def check_new(ctx: Context, history: History, made: str, pointer: str) -> None:
     """A new answer has a new id, save one that the client asked to be repeated."""
-    if ctx.history is None:
+    before, in_a_row = history.made(made)
+    if not before or (in_a_row < _NO_CHANCE and _ONE_OF_FEW.match(made)):
         return
-    before, in_a_row = ctx.history.made(made)
-    repeated = in_a_row >= _NO_CHANCE if _ONE_OF_FEW.match(made) else before
-    if repeated and not ctx.asked("idempotency-key"):
+    if not ctx.asked("idempotency-key"):
         ctx.report("cross.duplicate-id", pointer, made)
 
 

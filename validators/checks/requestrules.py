@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.requestmessages import check_input_items, check_messages
@@ -55,10 +55,9 @@ def check_request(ctx: Context, target: str, body: bytes, document: Document | N
             _check_body(ctx, body, document)
         if not ctx.request.known:
             return
-        members = ctx.request.document.keys()
-        for check, looked_at in _CHECKS.get(ctx.operation, ()):
-            if not looked_at or not looked_at.isdisjoint(members):
-                check(ctx)
+        usual, rare, members = _CHECKS.get(ctx.operation, _NO_CHECKS)
+        for check in usual if members.isdisjoint(ctx.request.document) else rare:
+            check(ctx)
 
 
 def _large(ctx: Context) -> None:
@@ -193,30 +192,46 @@ def _check_embeddings_input(ctx: Context) -> None:
                 ctx.report("request.embeddings-input", f"/input/{n}", element)
 
 
-_ALWAYS: frozenset[str] = frozenset()
+class _Checks(NamedTuple):
+    """An operation's checks in their order: those of any request, and those of one that has a member for
+    which there are more."""
 
-_CHECKS: Mapping[Operation, tuple[tuple[Callable[[Context], None], frozenset[str]], ...]] = {
-    Operation.CHAT: (
-        (_check_model, _ALWAYS),
-        (_check_clashes, _CLASHING[Operation.CHAT]),
-        (_check_bounds, _BOUNDED),
-        (check_messages, _ALWAYS),
-        (check_tools, TOOLS_MEMBERS),
-        (check_formats, FORMATS_MEMBERS),
+    usual: tuple[Callable[[Context], None], ...] = ()
+    all: tuple[Callable[[Context], None], ...] = ()
+    members: frozenset[str] = frozenset()
+
+
+_NO_CHECKS = _Checks()
+_TOLD = TOOLS_MEMBERS | FORMATS_MEMBERS
+_CHECKS: Mapping[Operation, _Checks] = {
+    Operation.CHAT: _Checks(
+        (_check_model, _check_bounds, check_messages),
+        (
+            _check_model,
+            _check_clashes,
+            _check_bounds,
+            check_messages,
+            check_tools,
+            check_formats,
+        ),
+        _CLASHING[Operation.CHAT] | _TOLD,
     ),
-    Operation.RESPONSES: (
-        (_check_model, _ALWAYS),
-        (_check_clashes, _CLASHING[Operation.RESPONSES]),
-        (_check_bounds, _BOUNDED),
-        (check_input_items, _ALWAYS),
-        (check_tools, TOOLS_MEMBERS),
-        (check_formats, FORMATS_MEMBERS),
+    Operation.RESPONSES: _Checks(
+        (_check_model, _check_bounds, check_input_items),
+        (
+            _check_model,
+            _check_clashes,
+            _check_bounds,
+            check_input_items,
+            check_tools,
+            check_formats,
+        ),
+        _CLASHING[Operation.RESPONSES] | _TOLD,
     ),
-    Operation.COMPLETIONS: (
-        (_check_model, _ALWAYS),
-        (_check_clashes, _CLASHING[Operation.COMPLETIONS]),
-        (_check_bounds, _BOUNDED),
+    Operation.COMPLETIONS: _Checks(
+        (_check_model, _check_bounds),
+        (_check_model, _check_clashes, _check_bounds),
+        _CLASHING[Operation.COMPLETIONS],
     ),
-    Operation.EMBEDDINGS: ((_check_model, _ALWAYS), (_check_embeddings_input, _ALWAYS)),
+    Operation.EMBEDDINGS: _Checks((_check_model, _check_embeddings_input)),
 }
-"""Each operation's checks in their order, with the members without which there is nothing to check."""

@@ -39,7 +39,10 @@ _OUTPUTS: Final = {"text": "text", "json_object": "json", "json_schema": "json"}
 def settings_of(document: Mapping[str, Any]) -> dict[str, int | float | str]:
     """The settings of a request; members of other types than documented are left out."""
     found: dict[str, int | float | str] = {}
-    for member in sorted(_NAMES.keys() & document.keys(), key=_ORDER):
+    members = [member for member in document if member in _NAMES]
+    if len(members) > 1:
+        members.sort(key=_ORDER)
+    for member in members:
         value = document[member]
         if _is_number(value) if member in NUMBERS else _word(value):
             found[_NAMES[member]] = value

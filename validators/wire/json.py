@@ -153,8 +153,19 @@ def decode(data: bytes, max_depth: int = 128) -> Document:
     return _new(Document, (value, True, ()))
 
 
+def decode_leniently(data: bytes, max_depth: int = 128) -> Document:
+    """The same, but a name that its object already has is no fault."""
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return _explained(data, min(max_depth, MAX_DEPTH))
+    if _is_shallow(data, max_depth) and data[0] > 0x20:
+        return _new(Document, (value, True, _FAULTLESS))
+    return decode(data, max_depth)
+
+
 def _is_shallow(data: bytes, max_depth: int) -> bool:
-    """Whether a document without white space can't have too many levels; False may be wrong.
+    """Whether a document can't have too many levels; False may be wrong.
 
     A level takes two bytes as an array or as the innermost object, and five as another object (``{"":}``):
     documents of a chunk's size need one count.
