@@ -61,6 +61,7 @@ class KnownChat:
         "_model",
         "_path",
         "_tier",
+        "_usage",
         "_wanted",
         "holes",
     )
@@ -73,6 +74,7 @@ class KnownChat:
         self._tier = exchange.service_tier
         self._members = frozenset(value)
         self._finish: str = value["choices"][0]["finish_reason"]
+        self._usage = dict(exchange.usage)
         self._counters = counters
         details = sum(counter.startswith(CHAT_USAGE.prompt_details) for counter in counters)
         self._between = 3 + details  # the counters of the prompt end here
@@ -105,7 +107,7 @@ class KnownChat:
             return False
         if not _LIMITS.isdisjoint(request) and not _is_within(ctx.request, completion):
             return False
-        exchange.usage = dict(zip(self._counters, counts))  # noqa: B905  # of one length
+        exchange.usage = self._usage | dict(zip(self._counters, counts))  # noqa: B905
         exchange.response_id = exchange.marks.id = made.decode()
         self._note(exchange, holes)
         return True
@@ -154,7 +156,10 @@ def known_chat(ctx: Context, value: Any) -> KnownChat | None:
 
 
 def _counters(usage: Any, counted: Mapping[str, int]) -> tuple[str, ...] | None:
-    """The names of the counters, those of details behind the plain ones; None where one is no integer."""
+    """The names of the counters that may differ; None where one is no integer.
+
+    Of the details only those that are not 0 here: most of them always are.
+    """
     if [*islice(counted, 3)] != [*CHAT_USAGE.keys]:
         return None
     for name in counted:
@@ -162,4 +167,4 @@ def _counters(usage: Any, counted: Mapping[str, int]) -> tuple[str, ...] | None:
         value = usage[holder][counter] if holder else usage[name]
         if type(value) is not int:
             return None
-    return tuple(counted)
+    return tuple(name for name, count in counted.items() if count or name in CHAT_USAGE.keys)

@@ -15,7 +15,8 @@ _NORMAL_ERRORS = frozenset(
     {400, 401, 402, 403, 404, 405, 406, 408, 409, 410, 411, 413, 414, 415, 422, 424, 429, 431, 451}
     | {500, 501, 502, 503, 504}
 )
-_AMOUNT = re.compile(r"-?\d{1,18}(\.\d+)?\Z")
+_DIGITS = 18
+_AMOUNT = re.compile(rf"-?\d{{1,{_DIGITS}}}(\.\d+)?\Z")
 _DURATION = re.compile(r"(\d+(\.\d+)?(ms|us|s|m|h|d))+\Z")
 _HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT\Z")
 _HEAD = Unit.HEAD
@@ -72,8 +73,8 @@ def _rate_limits(ctx: Context) -> None:
     headers = ctx.response.headers
     for position, name, reset in ctx.names.rate_limits:
         value = headers[position][1]
-        if (_DURATION if reset else _AMOUNT).match(value):
-            continue
+        if _DURATION.match(value) if reset else (value.isdecimal() and len(value) <= _DIGITS):
+            continue  # the usual
         text = value.strip()
         if not (_AMOUNT.match(text) or (reset and (_DURATION.match(text) or _is_date(text)))):
             ctx.report("http.ratelimit-format", detail=f"{name[:64]}: {len(text)} characters")

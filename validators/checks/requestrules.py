@@ -135,7 +135,10 @@ def _check_model(ctx: Context) -> None:
 
 def _check_bounds(ctx: Context) -> None:
     document = ctx.request.document
-    if all(_is_within(member, document[member]) for member in _BOUNDED.intersection(document)):
+    for member, value in document.items():
+        if member in _BOUNDED and not _is_within(member, value):
+            break  # worth a look
+    else:
         return
     for row in BOUNDS:
         number = document.get(row.member)
