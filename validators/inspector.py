@@ -210,6 +210,7 @@ class Inspector:
         names = ctx.names
         self._timeline.mark(at, "head", 0, status)
         exchange.status = status
+        exchange.event_stream = ctx.content_type.media == "text/event-stream"
         exchange.marks.headers = head.headers
         exchange.timing.first_byte = at
         if names.request_id >= 0:
