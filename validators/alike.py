@@ -13,7 +13,7 @@ from typing import Any
 def comparable(
     value: Mapping[str, Any], free: Collection[str], integers: Collection[str]
 ) -> dict[str, Any] | None:
-    """A copy of an accepted object for others to be compared with, once its ``free`` members are set to theirs.
+    """A copy of an accepted object to compare others with, once its ``free`` members are set to theirs.
 
     None where a comparison could be wrong: Python takes 1, 1.0 and True for equal, which are of three types
     in JSON. So a member is a text, null or empty, or it is one of ``integers``, whose type has to be compared

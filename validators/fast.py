@@ -122,7 +122,9 @@ class Template:
             (hole.kind.value, span, len(span)) for hole, span in zip(holes, spans[1:], strict=True)
         )
         # Of events that may be taken many at once: nothing in them is a number, nor are there many holes.
-        several = len(holes) <= _MOST_AT_ONCE and all(hole.kind is not HoleKind.NEXT for hole in holes)
+        several = len(holes) <= _MOST_AT_ONCE and all(
+            hole.kind is not HoleKind.NEXT for hole in holes
+        )
         self._last = spans[-1] if several else b""
         self._joint = spans[-1] + spans[0]
         self._inner = spans[1] if len(spans) > _MOST_AT_ONCE else b""
@@ -214,7 +216,16 @@ class FastPath:
     is armed, where its text is deaf: an event that it finds in ``is_one`` needs no ``run``.
     """
 
-    __slots__ = ("_learnt", "_longest", "_plainly", "_templates", "accepted", "armed", "like", "ready")
+    __slots__ = (
+        "_learnt",
+        "_longest",
+        "_plainly",
+        "_templates",
+        "accepted",
+        "armed",
+        "like",
+        "ready",
+    )
 
     def __init__(self, longest: int) -> None:
         self._longest = longest

@@ -90,7 +90,9 @@ class Inspector:
     _decoder: ContentDecoder | None = None
     _coding_told = False
     _body: AnswerBody | None = None
-    _stream: EventStream | None = None  # an answer that needs no decoding, once it is known to be one
+    _stream: EventStream | None = (
+        None  # an answer that needs no decoding, once it is known to be one
+    )
     _ended = False
     _closed = False
 
@@ -159,7 +161,11 @@ class Inspector:
         if pieces is None:
             self._check_request(None)
             return self._drain(at)
-        if len(pieces) == 1 and len(pieces[0]) <= self._in_place and not self._ctx.request_names.coded:
+        if (
+            len(pieces) == 1
+            and len(pieces[0]) <= self._in_place
+            and not self._ctx.request_names.coded
+        ):
             self._check_request(pieces[0])
             return self._drain(at) if self._ctx.report.out else _NOTHING
         return self._decoded_request(pieces, at)

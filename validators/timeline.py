@@ -24,9 +24,7 @@ _LAST = 4
 Moment = tuple[float, str, int, int]
 """What an entry is made of, once it is kept."""
 
-_entry: Final[Callable[[Moment], TimelineEntry]] = partial(
-    tuple.__new__, TimelineEntry
-)
+_entry: Final[Callable[[Moment], TimelineEntry]] = partial(tuple.__new__, TimelineEntry)
 
 
 class Timeline:

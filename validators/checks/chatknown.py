@@ -125,7 +125,7 @@ class KnownChat:
 def _is_harmless(content: bytes) -> bool:
     """Whether a text is one, without anything in it that the full check would look for."""
     text = decoded(content)
-    return bool(text) and REPLACEMENT not in text and not text.lstrip().startswith("<think>")
+    return not (not text or REPLACEMENT in text or text.lstrip().startswith("<think>"))
 
 
 def _is_usual(facts: RequestFacts) -> bool:

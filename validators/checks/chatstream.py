@@ -7,7 +7,7 @@ stream.py, a single choice in chatchoice.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from teeline.validators.alike import comparable
 from teeline.validators.checks import cross
@@ -349,7 +349,7 @@ class _Usual:
         return True
 
 
-def _is_text(delta: Any) -> bool:
+def _is_text(delta: Any) -> TypeGuard[dict[str, str]]:
     """Whether a delta holds a content that is not empty, and nothing else."""
     if type(delta) is not dict or len(delta) != 1:
         return False

@@ -26,7 +26,12 @@ _ITEMS = frozenset({"message", "function_call", "function_call_output"})
 def check_prompt_tokens(ctx: Context, prompt: int, pointer: str) -> None:
     """Reports a prompt that can't be the one that was sent: cut short, or with a lot added."""
     document = ctx.request.document
-    if not prompt or not ctx.request.known or is_plausible(ctx, prompt) or not _is_all_text(document):
+    if (
+        not prompt
+        or not ctx.request.known
+        or is_plausible(ctx, prompt)
+        or not _is_all_text(document)
+    ):
         return
     cached = sum(n for name, n in ctx.exchange.usage.items() if name.endswith(".cached_tokens"))
     least = _least(sum(map(len, _texts(document))))

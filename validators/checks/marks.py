@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from teeline.validators.checks.settings import tier_of
-from teeline.validators.model import Exchange, Headers
+from teeline.validators.model import Exchange
 
 FIRST_OBJECTS = 4
 """Objects of a stream that are looked at: the first may be a content filter's."""

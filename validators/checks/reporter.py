@@ -24,7 +24,6 @@ from teeline.validators.model import (
 )
 from teeline.validators.rules import register
 
-
 # Members of an enum are looked up through its class, which takes ten times as long.
 _BODY: Final = Unit.BODY
 _PACKET: Final = Unit.PACKET

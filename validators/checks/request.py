@@ -24,7 +24,8 @@ class RequestedTool:
 
 @dataclass(slots=True)
 class RequestFacts:
-    """What a request asked for; nobody changes it. ``known`` false (P7): it was not fully read, rules that need it are off."""
+    """What a request asked for; nobody changes it. ``known`` false (P7): it was not fully read, rules that
+    need it are off."""
 
     known: bool = False
     document: Mapping[str, Any] = field(default_factory=dict)

@@ -85,10 +85,7 @@ def _check_head(ctx: Context, target: str) -> None:
 
 def _has_credential(headers: Headers, names: FieldNames) -> bool:
     """Whether some field says who the client is."""
-    for position in names.credentials:
-        if not _NO_KEY.match(headers[position][1]):
-            return True
-    return False
+    return any(not _NO_KEY.match(headers[position][1]) for position in names.credentials)
 
 
 # -- the body as a whole ------------------------------------------------------------------------------
