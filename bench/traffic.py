@@ -83,6 +83,7 @@ def request(shape: Shape | None = None, *, size: int = 850, path: str = "/v1") -
         "Authorization: Bearer sk-bench-0000\r\n"
         "Content-Type: application/json\r\n"
         "User-Agent: bench\r\n"
+        "Idempotency-Key: bench\r\n"  # all answers have one id, which is else a finding in each
         f"Content-Length: {len(data)}\r\n\r\n"
     )
     return head.encode() + data

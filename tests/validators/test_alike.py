@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from teeline.validators.alike import comparable
 
-PLAIN = st.one_of(st.none(), st.text(max_size=3), st.just([]), st.just({}))
-ANY = st.one_of(PLAIN, st.integers(-1, 2), st.booleans(), st.sampled_from([0.0, 1.0]), st.just([1]))
+PLAIN: st.SearchStrategy[Any] = st.one_of(st.none(), st.text(max_size=3), st.just([]), st.just({}))
+ANY: st.SearchStrategy[Any] = st.one_of(
+    PLAIN, st.integers(-1, 2), st.booleans(), st.sampled_from([0.0, 1.0]), st.just([1])
+)
 OBJECTS = st.dictionaries(st.sampled_from("abcd"), ANY, max_size=4)
 
 

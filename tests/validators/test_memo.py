@@ -19,19 +19,24 @@ def test_a_result_is_made_once() -> None:
 
 def test_a_result_that_is_false_is_a_result() -> None:
     asked: list[str] = []
-    memo = Memo(lambda text: asked.append(text), len)
-    assert memo("a") is memo("a") is None
+
+    def nothing(text: str) -> None:
+        asked.append(text)
+
+    memo = Memo(nothing, len)
+    memo("a")
+    memo("a")
     assert asked == ["a"]
 
 
 def test_it_holds_no_more_than_its_bounds() -> None:
-    memo = Memo(lambda text: text, len)
+    memo: Memo[str, str] = Memo(str, len)
     for n in range(10 * MOST):
         assert memo(str(n)) == str(n)
     assert len(memo) <= MOST
 
 
 def test_what_is_too_long_is_made_each_time() -> None:
-    memo = Memo(lambda text: text, len)
+    memo: Memo[str, str] = Memo(str, len)
     assert memo("x" * LONGEST) and len(memo) == 1
     assert memo("x" * (LONGEST + 1)) and len(memo) == 1
