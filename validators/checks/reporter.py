@@ -6,7 +6,6 @@ people (the register has the words).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from teeline.validators import evidence
@@ -17,7 +16,6 @@ from teeline.validators.model import (
     Circumstances,
     Exchange,
     Place,
-    Rule,
     Side,
     Unit,
     Violation,
@@ -39,7 +37,6 @@ class Reporter:
     (circumstances.py). Outputs wait in ``out`` until ``drain``; ``breaches`` counts every report.
     """
 
-    rules: Mapping[str, Rule] = register()
     at = 0.0
     side = Side.RESPONSE
     unit = Unit.BODY
@@ -47,10 +44,10 @@ class Reporter:
     byte = 0
     prefix = ""
     subject: Any = None
-    breaches = 0
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
+        self.breaches = 0
         self.out: list[Output] = []
         self._found: dict[str, Violation] = {}
 
@@ -78,7 +75,7 @@ class Reporter:
                 seen = self._circumstances(rule, pointer, value)
                 known.circumstances = joined(known.circumstances, seen)
             return
-        declared = self.rules[rule]
+        declared = register()[rule]
         violation = Violation(
             rule=declared,
             severity=declared.severity,
