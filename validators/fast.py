@@ -52,6 +52,7 @@ class HoleKind(enum.Enum):
 
 _TEXT: Final = HoleKind.TEXT.value
 _STRING: Final = HoleKind.STRING.value
+_NEXT: Final = HoleKind.NEXT.value
 
 Path = tuple[str | int, ...]
 
@@ -122,9 +123,7 @@ class Template:
             (hole.kind.value, span, len(span)) for hole, span in zip(holes, spans[1:], strict=True)
         )
         # Of events that may be taken many at once: nothing in them is a number, nor are there many holes.
-        several = len(holes) <= _MOST_AT_ONCE and all(
-            hole.kind is not HoleKind.NEXT for hole in holes
-        )
+        several = len(holes) <= _MOST_AT_ONCE and _NEXT not in [kind for kind, _, _ in self._steps]
         self._last = spans[-1] if several else b""
         self._joint = spans[-1] + spans[0]
         self._inner = spans[1] if len(spans) > _MOST_AT_ONCE else b""
@@ -332,7 +331,7 @@ def learnt(block: bytes, data: bytes, value: Any, to: OpenText) -> Template | No
     """The template of an accepted event; None where its holes can't be told apart from the rest.
 
     That a hole is the value of its member, whole and alone, is shown by putting marks in: the event then
-    decodes to the same value with the marks in these members, and nothing else has changed.
+    has the marks in these members, and with their values put back it is the same.
     """
     framing = len(block) - len(data) - 2
     if framing < 0 or block[framing:] != data + b"\n\n":
@@ -342,15 +341,20 @@ def learnt(block: bytes, data: bytes, value: Any, to: OpenText) -> Template | No
     places = _places(data, value, to.holes)
     if places is None:
         return None
-    expected, marked, spans, at = value, b"", [], 0
+    marked, spans, at = b"", [], 0
     for n, (start, end, hole) in enumerate(places):
-        mark: Any = _NUMBER + n if hole.kind is HoleKind.NEXT else (_MARK + b"%d" % n).decode()
-        expected = _replaced(expected, hole.path, mark)
+        mark = b"%d" % (_NUMBER + n) if hole.kind is HoleKind.NEXT else _MARK + b"%d" % n
         spans.append(data[at:start])
-        marked += spans[-1] + str(mark).encode()
+        marked += spans[-1] + mark
         at = end
     spans.append(data[at:])
-    if orjson.loads(marked + spans[-1]) != expected:
+    other = orjson.loads(marked + spans[-1])
+    for n, (_, _, hole) in enumerate(places):
+        holder, name = _at(other, hole.path[:-1]), hole.path[-1]
+        if holder[name] != (_NUMBER + n if hole.kind is HoleKind.NEXT else f"hole-{n}"):
+            return None
+        holder[name] = _at(value, hole.path)
+    if other != value:
         return None
     spans[0] = block[:framing] + spans[0]
     spans[-1] += b"\n\n"
@@ -389,12 +393,3 @@ def _at(value: Any, path: Path) -> Any:
     for step in path:
         value = value[step]
     return value
-
-
-def _replaced(value: Any, path: Path, new: Any) -> Any:
-    """A copy of the value with another one at the path."""
-    if not path:
-        return new
-    copy = value.copy()
-    copy[path[0]] = _replaced(value[path[0]], path[1:], new)
-    return copy
