@@ -90,9 +90,7 @@ class Inspector:
     _decoder: ContentDecoder | None = None
     _coding_told = False
     _body: AnswerBody | None = None
-    _stream: EventStream | None = (
-        None  # an answer that needs no decoding, once it is known to be one
-    )
+    _stream: EventStream | None = None  # an answer in no coding, once it is known to be one
     _ended = False
     _closed = False
 

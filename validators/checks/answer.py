@@ -140,10 +140,14 @@ class AnswerBody:
             self._whole(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         self._pieces.clear()
 
+    @property
+    def _announced(self) -> bool:
+        return self._ctx.content_type.media == "text/event-stream"
+
     def _is_late_stream(self) -> bool:
         """A stream whose first line is none of the grammar's: an unprefixed error, a stray text."""
         ctx = self._ctx
-        if not (ctx.request.stream or ctx.content_type.media == "text/event-stream"):
+        if not (ctx.request.stream or self._announced):
             return False
         return bool(
             ctx.response.status < 400
@@ -161,9 +165,7 @@ class AnswerBody:
     def _is_streamed(self) -> bool:
         """Whether an event stream was due, as far as it is known."""
         request = self._ctx.request
-        if request.known:
-            return request.stream
-        return request.stream or self._ctx.content_type.media == "text/event-stream"
+        return request.stream if request.known else self._announced
 
     def _is_no_stream(self, body: bytes) -> bool:
         """Whether a body that is no event stream is no document, either; reports what it is."""

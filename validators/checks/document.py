@@ -17,6 +17,7 @@ from teeline.validators.checks.identity import check_identity
 from teeline.validators.checks.marks import note_object
 from teeline.validators.checks.models import check_models
 from teeline.validators.checks.responses import check_light, check_response
+from teeline.validators.evidence import ABSENT
 from teeline.validators.likeness import Known
 from teeline.validators.model import Unit
 from teeline.validators.operation import Operation
@@ -62,13 +63,25 @@ def check_document(ctx: Context, body: bytes) -> None:
         check_identity(ctx, {"id": ctx.exchange.response_id})
         return
     breaches = ctx.report.breaches
+    value = _checked(ctx, body)
+    clean = value is not ABSENT and ctx.report.breaches == breaches
+    if known is not None and found is None and clean and known.useful:
+        remembered = KNOWN_ANSWERS[ctx.operation](ctx, value)
+        if remembered is not None:
+            known.learn(body, remembered)
+    if value is not ABSENT:
+        check_identity(ctx, value)
+
+
+def _checked(ctx: Context, body: bytes) -> Any:
+    """The full check of a document but for its id; its value, ABSENT where it has none."""
     document = decode(body, ctx.limits.depth)
     if not document.ok and _is_html(body):
         ctx.report("http.html-200", detail=f"{len(body)} bytes of HTML")
-        return
+        return ABSENT
     report_faults(ctx, document, BODY_FAULTS)
     if not document.ok:
-        return
+        return ABSENT
     if ctx.request.stream:
         ctx.report("cross.stream-answered-with-json", "", document.value, words=True)
     elif not _is_typed(ctx):
@@ -79,11 +92,7 @@ def check_document(ctx: Context, body: bytes) -> None:
         )
     note_object(ctx.exchange, document.value)
     DOCUMENT_CHECKS.get(ctx.operation, _note_errors)(ctx, document.value)
-    if known is not None and found is None and ctx.report.breaches == breaches and known.useful:
-        remembered = KNOWN_ANSWERS[ctx.operation](ctx, document.value)
-        if remembered is not None:
-            known.learn(body, remembered)
-    check_identity(ctx, document.value)
+    return document.value
 
 
 DOCUMENT_CHECKS: Mapping[Operation, Callable[[Context, Any], None]] = {
