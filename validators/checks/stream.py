@@ -25,6 +25,7 @@ from teeline.validators.wire.json import Document, JsonFaultKind, decode
 from teeline.validators.wire.sse import Event, Note, NoteKind, SseReader, Tail
 
 DONE = b"[DONE]"
+_EVENT = Unit.EVENT
 _MAX_VALUES = 4
 """JSON values taken out of one event: each costs a look at all that is left of it."""
 
@@ -185,8 +186,12 @@ class EventStream:
         """The full check of the bytes up to the end of a block, or of a read that has none."""
         report, reader, fast = self._ctx.report, self._reader, self._fast
         whole = reader.between
-        events = reader.feed(block)
-        whole = whole and reader.between and len(events) == 1
+        usual = reader.usual(block) if whole else None
+        if usual is None:
+            events = reader.feed(block)
+            whole = whole and reader.between and len(events) == 1
+        else:
+            events = [usual]
         for event in events:
             breaches, number = report.breaches, self._exchange.events
             self._event(event)
@@ -203,8 +208,9 @@ class EventStream:
 
     def _event(self, event: Event) -> None:
         report = self._ctx.report
-        report.place(Unit.EVENT, self._exchange.events + 1, event.byte)
-        self._notes(event.notes, with_data=event.data is not None)
+        report.place(_EVENT, self._exchange.events + 1, event.byte)
+        if event.notes:
+            self._notes(event.notes, with_data=event.data is not None)
         if event.data is None:
             if event.fields or event.after_id:
                 report("sse.block-without-data", detail="a block without a data field")
@@ -271,12 +277,16 @@ class EventStream:
                 if turn == 0:
                     self._unreadable(document, byte)
                 return
-            report_faults(ctx, document, EVENT_FAULTS, byte)
+            if document.faults:
+                report_faults(ctx, document, EVENT_FAULTS, byte)
             self._last = document.value
             if self._exchange.events <= FIRST_OBJECTS:
                 note_object(ctx.exchange, document.value)
             self._protocol.event(document.value, name)
-            check_identity(ctx, document.value)
+            if not ctx.identified:
+                check_identity(ctx, document.value)
+            if not document.faults:
+                return
             rest = next((f for f in document.faults if f.kind is JsonFaultKind.TRAILING), None)
             if rest is None:
                 return

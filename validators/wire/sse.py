@@ -14,6 +14,8 @@ from teeline.validators.limits import DEFAULT_LIMITS, Limits
 _BOM = b"\xef\xbb\xbf"
 _FIELDS = frozenset((b"data", b"event", b"id", b"retry"))
 _PAYLOAD_STARTS = b'{}[]"'
+_LONGEST_NAME = 256
+"""Bytes of an ``event`` field that are kept."""
 _MAX_NOTES = 64
 """Notes kept of one block; a block of a million odd lines says nothing more than the first ones."""
 
@@ -107,6 +109,23 @@ class SseReader:
     def offset(self) -> int:
         """Bytes read so far."""
         return self.at + self._tail_size
+
+    def usual(self, block: bytes) -> Event | None:
+        """The event of a whole block as most streams frame it: ``data``, after ``event`` or alone, LF for
+        line ends. None where it is another one, which is then to be fed; only ``between`` blocks."""
+        start = block.find(b"\n") + 1 if block.startswith(b"event: ") else 0
+        end = len(block) - 2
+        if block[start : start + 6] != b"data: " or block.find(b"\n", start) != end:
+            return None
+        limits, size = self._limits, end - start
+        if self._id_seen or block[end:] != b"\n\n" or b"\r" in block:
+            return None
+        if max(start - 1, size) > limits.line or size - 5 > limits.event:
+            return None
+        name = block[7 : start - 1][:_LONGEST_NAME].decode("utf-8", "replace") if start else ""
+        byte = self.at + start
+        self.at += end + 2
+        return Event(byte, [block[start + 6 : end]], name, (), True, False, byte + 6)
 
     def feed(self, data: bytes) -> list[Event]:
         """The events that these bytes complete."""
@@ -212,7 +231,7 @@ class SseReader:
         self._field_seen = True
         value = value[1:] if value[:1] == b" " else value
         if name == b"event":
-            self._name = value[:256].decode("utf-8", "replace")
+            self._name = value[:_LONGEST_NAME].decode("utf-8", "replace")
             return
         self._note(NoteKind.ID_OR_RETRY, at)
         if name == b"id" and b"\0" not in value:
