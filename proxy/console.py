@@ -32,8 +32,9 @@ from teeline.proxy.sightings import (
     kind_of,
     sighting_of,
 )
+from teeline.proxy.sinks import ignored
 from teeline.proxy.text import printable
-from teeline.validators.events import Closed, Found, Opened
+from teeline.validators.events import Closed, Found
 from teeline.validators.model import Severity, Verdict
 
 log = logging.getLogger("teeline.console")
@@ -113,16 +114,18 @@ class Console:
         if _passes_power_of_ten(before, count):
             self._say(f"{self._stamp(at, kind)}  {count} exchanges with it so far")
 
-    def count(self, exchanges: int, verdicts: Mapping[Verdict, int]) -> None:
-        """So many more exchanges are closed; the verdicts are those of exchanges with violations."""
-        self._exchanges += exchanges
-        self._verdicts.update(verdicts)
+    def closed(self, verdict: Verdict | None) -> None:
+        """One more exchange is closed; without a violation no verdict is needed."""
+        self._exchanges += 1
+        if verdict is not None:
+            self._verdicts[verdict] += 1
 
     def take(self, news: News) -> None:
         """What another process saw."""
         for seen in news.seen:
             self.see(seen)
-        self.count(news.exchanges, news.verdicts)
+        self._exchanges += news.exchanges
+        self._verdicts.update(news.verdicts)
 
     async def drain(self, deadline: float) -> None:
         await self._writer.flush(deadline)
@@ -221,7 +224,7 @@ class ConsoleSink:
     async def start(self) -> None:
         self._console.start()
 
-    def opened(self, event: Opened) -> None: ...
+    opened = ignored
 
     def found(self, event: Found) -> None:
         exchange, violation = event.exchange, event.violation
@@ -233,8 +236,8 @@ class ConsoleSink:
         self._console.see(Seen(kind, 1, violation.at, sighting))
 
     def closed(self, event: Closed) -> None:
-        verdicts = {event.exchange.verdict: 1} if event.exchange.violations else {}
-        self._console.count(1, verdicts)
+        exchange = event.exchange
+        self._console.closed(exchange.verdict if exchange.violations else None)
 
     async def drain(self, deadline: float) -> None:
         await self._console.drain(deadline)

@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from teeline.config.model import Config
 from teeline.proxy.audit.configured import auditing
@@ -44,6 +44,17 @@ class Facts:
     failures: dict[str, int] = field(default_factory=dict)
     exported: dict[str, int] = field(default_factory=dict)
     chains: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> Facts:
+        """What another process told, out of JSON; ValueError and its like where it is something else."""
+        return cls(
+            int(told["requests"]),
+            int(told["open"]),
+            {str(sink): int(count) for sink, count in told["failures"].items()},
+            {str(signal): int(count) for signal, count in told["exported"].items()},
+            [str(chain) for chain in told["chains"]],
+        )
 
     def plus(self, other: Facts) -> Facts:
         """Both together."""
@@ -140,8 +151,12 @@ class ServingProcess:
             choices=choices(config, share),
             meter=self._metrics.meter if tells_metrics else None,
         )
-        tell = None if telemetry is None else telemetry.witnessed
-        self._audit = audit = auditing(config, tell, share)
+        self._audit = audit = auditing(
+            config,
+            None if telemetry is None else telemetry.witnessed,
+            None if telemetry is None else telemetry.written,
+            share,
+        )
         self._checker = _schema_pool(config)
         self._large = _inspect_pool(config)
         self.server = ProxyServer(
@@ -225,7 +240,13 @@ def servers(config: Config) -> dict[str, Server]:
 def choices(config: Config, share: int = 1) -> Choices:
     """What the configuration says of telemetry, for one of ``share`` processes."""
     told = config.telemetry
-    return Choices(told.span_events, told.info_records, config.audit.otlp, share)
+    return Choices(
+        told.span_events,
+        told.info_records,
+        audit_records=config.audit.otlp,
+        chained=config.audit.enabled,
+        share=share,
+    )
 
 
 async def warm_up(checker: SchemaPool) -> None:
