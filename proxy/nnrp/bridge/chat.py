@@ -186,7 +186,7 @@ class ChatStream:
         if chunk.get("usage") is not None:
             return False
         head = self._head
-        return head is None or all(chunk.get(name) == head.get(name) for name in _HEAD[:3])
+        return head is None or all(chunk[name] == head[name] for name in ("id", "model"))
 
     def _said(self, chunk: Mapping[str, Any]) -> list[Told]:
         """What a chunk says, as events tell it; nothing of one that contradicts what was said."""

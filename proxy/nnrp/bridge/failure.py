@@ -20,22 +20,23 @@ INVALID: Final = "invalid_request_error"
 SERVER: Final = "server_error"
 _SHOWN: Final = 300
 """Characters of a server's diagnostic text that go into a message."""
-_RETRY: Final = 1000
-"""Milliseconds after which an overloaded server is asked again, where it doesn't say."""
+_RETRY_MS: Final = 1000
+_LATER: Final = (429, 503)
 
 
 class FailureError(Exception):
     """An answer that is an error. ``own``: it is the bridge's word and not the server's.
 
-    ``error`` is the object below the body's member ``error``; ``retry_after_ms`` 0: not said.
+    ``error`` is the object below the body's member ``error``. ``retry_after_ms`` 0 is none, and the usual
+    wait where the status says to come again.
     """
 
     def __init__(
         self, status: int, error: Mapping[str, Any], *, own: bool = True, retry_after_ms: int = 0
     ) -> None:
         super().__init__(f"status {status}, code {error.get('code')}")
-        self.status, self.error = status, error
-        self.own, self.retry_after_ms = own, retry_after_ms
+        self.status, self.error, self.own = status, error, own
+        self.retry_after_ms = retry_after_ms or (_RETRY_MS if status in _LATER else 0)
 
     @property
     def code(self) -> str:
@@ -102,8 +103,7 @@ def from_error(document: Mapping[str, Any], retry_after_ms: int = 0) -> FailureE
         "code": code if isinstance(code, str) and code else None,
     }
     filled |= {name: value for name, value in given.items() if name not in _OPENAI}
-    wait = retry_after_ms or (_RETRY if status in (429, 503) else 0)
-    return FailureError(status, filled, own=False, retry_after_ms=wait)
+    return FailureError(status, filled, own=False, retry_after_ms=retry_after_ms)
 
 
 # -- other ends ----------------------------------------------------------------------------------------
@@ -150,8 +150,7 @@ def from_ending(ending: Ending, retry_after_ms: int = 0) -> FailureError:
         status, code, why = _ERRORS.get(ending.code, _OTHER_ERROR)
     said = printable(ending.diagnostic.decode("utf-8", "replace"), _SHOWN)
     message = f"The NNRP server gave the operation up: {why}{f' ({said})' if said else ''}."
-    wait = retry_after_ms or (_RETRY if status in (429, 503) else 0)
-    return refused(status, code, message, retry_after_ms=wait)
+    return refused(status, code, message, retry_after_ms=retry_after_ms)
 
 
 def cancelled_by_server(document: Mapping[str, Any]) -> FailureError:

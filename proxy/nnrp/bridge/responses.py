@@ -262,7 +262,8 @@ class ResponsesStream:
     def _ended(self, body: Mapping[str, Any]) -> Iterator[bytes]:
         for item in self._items.values():
             yield from self._done(item)
-        final = {**self._response("completed"), "usage": self._usage, **body, "id": self.made_id}
+        final = {**self._response("completed"), "usage": _usage(self._usage)}
+        final |= {**body, "id": self.made_id}
         output, rest = self._matched(objects(body, "output"))
         for whole in rest:
             index = len(output)
@@ -319,6 +320,14 @@ _HANDLERS: Final = {
     ERROR: ResponsesStream._failed,
     CANCELLED: ResponsesStream._cancelled,
 }
+
+
+def _usage(told: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The usage of an event with the details that clients of this API rely on."""
+    if told is None:
+        return None
+    details = {"input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0}}
+    return {**details, "output_tokens_details": {"reasoning_tokens": 0}, **told}
 
 
 def _part(text: str) -> dict[str, Any]:

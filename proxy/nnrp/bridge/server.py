@@ -41,7 +41,6 @@ log = logging.getLogger("teeline.nnrp")
 _BODY_SECONDS: Final = 60.0
 _LAST_SECONDS: Final = 2.0
 """In which answers that were cut at a stop are sent."""
-_BUSY_MS: Final = 1000
 _ID: Final = web.RequestKey("request_id", str)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -143,7 +142,7 @@ class BridgeServer:
             raise refused(503, "shutting_down", "The bridge is shutting down.")
         if self._open >= self._options.open_requests:
             message = "The bridge has as many open requests as it may."
-            raise refused(503, "overloaded", message, retry_after_ms=_BUSY_MS)
+            raise refused(503, "overloaded", message)
         self._open += 1
         self._idle.clear()
         try:
@@ -172,7 +171,7 @@ class BridgeServer:
             return await self._client.submit(envelope)
         except BusyError:
             message = "All sessions with the NNRP server are in use."
-            raise refused(503, "overloaded", message, retry_after_ms=_BUSY_MS) from None
+            raise refused(503, "overloaded", message) from None
         except UnavailableError as error:
             log.warning("%s: no session: %s", self._client.endpoint, error)
             message = "The bridge could not open a session with the NNRP server."
