@@ -73,6 +73,8 @@ class ClientSession:
         self._splitter = Splitter(max_packet)
         self._changed = changed
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Who opened it may be gone by then, and asyncio would complain.
+        self._opened.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._link: Link | None = None
         self._session = 0
