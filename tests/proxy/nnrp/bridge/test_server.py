@@ -22,6 +22,7 @@ from teeline.validators.wire.nnrp import Message, control_meta
 from teeline.validators.wire.nnrpcodes import CancelReason, DropReason, ErrorCode, ErrorScope
 from tests.proxy.nnrp.bridge.bridged import MESSAGES, Answer, Bridged, bridged
 from tests.proxy.nnrp.scripted import Peer, Script, Submit
+from tests.proxy.nnrp.soak import soak
 from tests.proxy.raw import client, run
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
@@ -768,3 +769,12 @@ def test_hundreds_of_requests_at_once_get_each_its_own_answer() -> None:
             assert told == [f"number {n}" for n in range(200)]
 
     run(test())
+
+
+def test_two_hundred_mixed_operations_end_properly() -> None:
+    """With clients that leave, and a server that drops, breaks and restarts; soak.py says what is proper."""
+    tally = run(soak(200, seed=1))
+    assert tally.faults == []
+    assert sum(tally.ends.values()) == 200
+    assert tally.restarts == 5 and tally.cancels
+    assert tally.ends["answer"] and tally.ends["error"] and tally.ends["left"]
