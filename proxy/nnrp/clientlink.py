@@ -22,8 +22,8 @@ log = logging.getLogger("teeline.nnrp")
 
 WEBSOCKET_TARGET: Final = "/nnrp"
 """Where the native SDK serves WebSocket, unless an endpoint says otherwise."""
-_UNSENT: Final = 64 * 1024
-"""Bytes of a WebSocket that may wait to be sent before it is congested, as asyncio's 64 KiB of a stream."""
+_UNSENT: Final = 16 * 1024 * 1024
+"""Bytes that may wait to be sent before a link is congested: some whole requests."""
 _CLOSE_SECONDS: Final = 2.0
 
 
@@ -137,6 +137,7 @@ class _StreamLink(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        transport.set_write_buffer_limits(high=_UNSENT)
         keep_alive(transport)
 
     def data_received(self, data: bytes) -> None:

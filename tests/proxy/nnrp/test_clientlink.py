@@ -176,11 +176,11 @@ def test_a_peer_that_does_not_read_makes_a_link_congested(carrier: str, tmp_path
             assert not link.congested
             link.pause()  # the echo stands once its own answers are not read
             piece = encode.frame_submit(1, 1, 1, b"x" * 500_000)
-            for _ in range(40):
+            for _ in range(80):
                 link.write(piece)
             assert link.congested
             link.resume()
-            await heard.until(40 * len(piece))
+            await heard.until(80 * len(piece))
             while link.congested:
                 await asyncio.sleep(0)
 

@@ -88,3 +88,20 @@ def test_errors_of_the_bridge_are_the_client_s_or_the_server_s() -> None:
     assert readable(refused(404, "c", "m"))["type"] == "invalid_request_error"
     assert readable(refused(502, "c", "m"))["type"] == "server_error"
     assert refused(503, "c", "m").retry_after_ms == 1000
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "expected"),
+    [
+        ({"type": "BadRequestError", "code": 400}, 500, 400),
+        ({"type": "NotFoundError", "code": 404}, 500, 404),
+        ({"type": "x", "code": "y"}, 422, 422),
+        ({"type": "x", "code": "y"}, 499, 500),
+        ({"type": "x", "code": "y"}, 200, 500),
+        ({"type": "server_error", "code": "overloaded"}, 500, 503),
+    ],
+)
+def test_words_choose_the_status_and_the_result_s_own_where_they_say_nothing(
+    error: dict[str, Any], status: int, expected: int
+) -> None:
+    assert from_error({"error": error}, status).status == expected

@@ -497,6 +497,7 @@ ENDS: dict[str, tuple[Callable[[Submit], bytes], int, str]] = {
     "raw result": (lambda s: raw_result(s), 502, "upstream_invalid"),
     "no JSON": (lambda s: result(s, b"{"), 502, "upstream_invalid"),
     "another document": (lambda s: result(s, b'{"type":"x"}'), 502, "upstream_invalid"),
+    "empty failure": (lambda s: empty(s, 503), 503, "upstream_failed"),
     "no body": (lambda s: result(s, b'{"type":"response.completed"}'), 502, "upstream_invalid"),
     "response.cancelled": (
         lambda s: result(s, b'{"type":"response.cancelled","reason":"r"}'),
@@ -518,6 +519,10 @@ def failed(submit: Submit, code: ErrorCode) -> bytes:
 
 def result(submit: Submit, document: bytes) -> bytes:
     return encode.result_push(submit.session, submit.frame, 200, document)
+
+
+def empty(submit: Submit, status: int) -> bytes:
+    return encode.result_push(submit.session, submit.frame, status, None)
 
 
 def raw_result(submit: Submit) -> bytes:
