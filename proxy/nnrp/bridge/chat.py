@@ -199,7 +199,9 @@ class ChatStream:
             if isinstance(delta.get("content"), str) and delta["content"]:
                 found.append((TEXT, index, delta["content"]))
             for call in objects(delta, "tool_calls"):
-                if call.get("id") not in self._calls and "id" in call and self._taken(index, call):
+                call_id = call.get("id")
+                begins = isinstance(call_id, str) and call_id not in self._calls
+                if begins and self._taken(index, call):
                     return []
                 found += _said_of_call(index, call)
         return found

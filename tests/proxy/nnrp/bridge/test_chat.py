@@ -11,6 +11,7 @@ from teeline.proxy.nnrp.bridge.asked import CHAT, Asked
 from teeline.proxy.nnrp.bridge.chat import MOST_CALLS, MOST_CHOICES, ChatStream
 from teeline.proxy.nnrp.bridge.failure import FailureError
 from teeline.proxy.nnrp.bridge.told import NOTHING, document_of, event_of
+from tests.proxy.nnrp.bridge.hostile import conversations
 
 TEXT = "response.output_text.delta"
 STARTED, DELTA, DONE, FAILED = (
@@ -386,3 +387,15 @@ def test_text_that_is_no_unicode_is_still_json() -> None:
     told = Told().raw(b'{"type":"%s","index":0,"delta":"a\\ud800"}' % TEXT.encode())
     assert told.joined() == "a\ud800"
     told.sent.decode("utf-8")
+
+
+def test_no_events_raise_anything_but_a_failure() -> None:
+    for events, body_ in conversations(1000):
+        told = Told(usage=True)
+        try:
+            for event in events:
+                told.raw(event)
+            told.end(body_)
+        except FailureError:
+            pass
+        assert all(isinstance(chunk, dict) for chunk in told.chunks)

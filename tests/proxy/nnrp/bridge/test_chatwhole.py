@@ -12,6 +12,7 @@ from teeline.proxy.nnrp.bridge.asked import CHAT, Asked
 from teeline.proxy.nnrp.bridge.chatwhole import ChatWhole
 from teeline.proxy.nnrp.bridge.failure import FailureError
 from teeline.proxy.nnrp.bridge.told import event_of
+from tests.proxy.nnrp.bridge.hostile import conversations
 
 
 def whole(*events: dict[str, Any]) -> ChatWhole:
@@ -73,3 +74,11 @@ def test_a_server_can_t_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.undo()
     with pytest.raises(FailureError):
         whole(*(text("x", index) for index in range(200)))
+
+
+def test_no_events_raise_anything_but_a_failure() -> None:
+    for events, _ in conversations(1000):
+        try:
+            json.loads(whole(*map(json.loads, events)).body())
+        except FailureError:
+            continue

@@ -15,6 +15,7 @@ from teeline.proxy.nnrp.bridge.told import NOTHING, document_of, event_of
 from teeline.validators.events import RequestHead, ResponseHead
 from teeline.validators.inspector import Inspector
 from teeline.validators.model import Ended, Exchange, Severity
+from tests.proxy.nnrp.bridge.hostile import conversations
 
 ASKED: dict[str, Any] = {"model": "m", "input": "Hi", "stream": True}
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": False}
@@ -227,3 +228,16 @@ def test_a_server_can_t_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(FailureError):
         for number in range(6):
             told.tool("started", f"call_{number}", name="f")
+
+
+def test_no_events_raise_anything_but_a_failure() -> None:
+    for events, body_ in conversations(1000):
+        told = Told()
+        try:
+            for event in events:
+                told.sent += told.stream.event(event_of(event))
+            told.end(body_)
+        except FailureError:
+            pass
+        numbers = [event["sequence_number"] for event in told.events]
+        assert numbers == list(range(len(numbers)))
