@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from teeline.proxy.cli.nnrp import command
 from tests.clients.peers import Loop
-from tests.proxy.nnrp.bridge.test_server import answering, hello
+from tests.proxy.nnrp.bridge.answers import answering, hello
 from tests.proxy.nnrp.scripted import nnrp_server
 
 _PATIENCE = 30.0
