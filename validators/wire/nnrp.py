@@ -464,7 +464,7 @@ def looks_typed(body: bytes) -> bool:
     )
 
 
-# -- writing, for examples and tests -----------------------------------------------------------------
+# -- writing -----------------------------------------------------------------------------------------
 
 
 def packed(kind: int, meta: bytes, body: bytes, session: int, frame: int, **header: int) -> bytes:

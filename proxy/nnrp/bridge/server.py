@@ -141,6 +141,8 @@ class BridgeServer:
         route = ROUTES.get(request.path)
         if route is None:
             raise refused(404, "unknown_url", "The bridge serves no such path.")
+        if "Origin" in request.headers:
+            raise refused(403, "origin_refused", "Pages in browsers are not served.")
         method, operation = route
         if request.method != method:
             raise refused(405, "method_not_allowed", f"This path is asked with {method}.")

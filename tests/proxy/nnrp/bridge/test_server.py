@@ -1,6 +1,6 @@
-"""Each request gets one proper end, whatever the NNRP server does; both sides are clean by teeline's rules.
+"""What all requests share: what is refused and never submitted, bounds, and the end of the bridge.
 
-The rules judge every test here (``bridged``): what the bridge sends to its client and to its server.
+teeline's rules judge every test here (``bridged``): what the bridge sends to its client and to its server.
 """
 
 from __future__ import annotations
@@ -86,6 +86,20 @@ def test_bodies_that_no_envelope_can_hold_are_400(body: bytes, code: str) -> Non
         async with bridged(answering(nobody)) as (up, _):
             answer = await up.ask("/v1/chat/completions", body)
             assert (answer.status, answer.error["code"]) == (400, code)
+
+    run(test())
+
+
+def test_pages_in_browsers_are_not_served() -> None:
+    """They could spend what the model costs: the bridge asks for no key, and loopback is theirs, too."""
+
+    async def test() -> None:
+        async with bridged(answering(hello)) as (up, _):
+            body = {"model": "m", "messages": []}
+            for origin in ("https://evil.example", up.url, "null"):
+                answer = await up.ask("/v1/chat/completions", body, {"Origin": origin})
+                assert (answer.status, answer.error["code"]) == (403, "origin_refused")
+            assert "Access-Control-Allow-Origin" not in answer.headers
 
     run(test())
 
