@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any, Final, NoReturn
 
+_HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 
 
@@ -71,7 +72,10 @@ def _value_end(text: str, at: int) -> int:
 def written(value: Any) -> bytes:
     """A value as compact UTF-8 JSON. Halves of surrogate pairs become U+FFFD: no UTF-8 has them."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").encode()
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _HALF_PAIR.sub("\ufffd", text).encode()
 
 
 def object_of(**texts: bytes) -> bytes:

@@ -33,6 +33,7 @@ from teeline.validators.wire.nnrpcodes import (
     InFlight,
     SessionStatus,
 )
+from teeline.validators.wire.nnrpcontrol import close_meta
 
 log = logging.getLogger("teeline.nnrp")
 
@@ -248,8 +249,9 @@ class ServerConnection:
         if session is None:
             self._no_session(packet)
             return
-        session.closing = int.from_bytes(packet.meta[8:16], "little")
-        if packet.meta[2] == InFlight.ABORT:
+        meta = close_meta(packet.meta)
+        session.closing = meta.last
+        if meta.policy == InFlight.ABORT:
             for operation in list(session.operations.values()):
                 operation.break_off(Why.ABORT)
         self._close_if_done(session)

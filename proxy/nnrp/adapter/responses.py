@@ -16,7 +16,7 @@ from teeline.proxy.nnrp.adapter.toolcalls import ToolCalls
 from teeline.proxy.nnrp.documents import FailedError, Problem
 from teeline.proxy.nnrp.rawjson import members
 
-_ENDS: Final = frozenset({"response.completed", "response.incomplete"})
+_ENDS: Final = ("response.completed", "response.incomplete")
 _FUNCTION: Final = "function_call"
 
 
