@@ -31,6 +31,8 @@ from teeline.proxy.cli.check import (
     told,
     write_report,
 )
+from teeline.proxy.cli.nnrpadapter import adapter_command, generate_command
+from teeline.proxy.cli.nnrpdocument import declared, document
 from teeline.proxy.clock import SystemClock
 from teeline.proxy.console import ConsoleSink
 from teeline.proxy.inputs.items import Problem
@@ -54,14 +56,12 @@ from teeline.validators.model import Exchange, Severity
 from teeline.validators.nnrp.capabilities import (
     FORMS,
     Capabilities,
-    capabilities_of,
     check_capabilities,
 )
 from teeline.validators.policy import Policy
 from teeline.validators.profiles import NONE
 from teeline.validators.rules import register
 
-_MAX_DOCUMENT = 1024 * 1024
 _TAP_BODY = 1024 * 1024
 """What the tap inspects of a packet: longer ones would hold up other connections."""
 
@@ -123,27 +123,6 @@ def _report(outcome: Outcome, options: dict[str, Any]) -> None:
     sys.exit(exit_code(report, outcome))
 
 
-def _document(path: str) -> bytes:
-    """A capability document's bytes."""
-    try:
-        with Path(path).open("rb") as stream:
-            data = stream.read(_MAX_DOCUMENT + 1)
-    except OSError as error:
-        raise click.UsageError(f"{printable(path)}: {error.strerror}") from None
-    if len(data) > _MAX_DOCUMENT:
-        raise click.UsageError(f"{printable(path)}: larger than {_MAX_DOCUMENT} bytes")
-    return data
-
-
-def _declared(path: str | None) -> Capabilities | None:
-    if path is None:
-        return None
-    capabilities = capabilities_of(_document(path))
-    if capabilities is None:
-        raise click.UsageError(f"{printable(path)}: no JSON object")
-    return capabilities
-
-
 # -- check -------------------------------------------------------------------------------------------
 
 
@@ -161,7 +140,7 @@ def check_command(paths: tuple[str, ...], capabilities: str | None, **options: A
     Exit status: 0 clean, 1 findings at or above --fail-on, 2 wrong usage or something unreadable.
     """
     policy = policy_of(options["select"], options["ignore"], NONE)
-    _report(check_captures(paths, _declared(capabilities), policy, time.time()), options)
+    _report(check_captures(paths, declared(capabilities), policy, time.time()), options)
 
 
 def check_captures(
@@ -190,6 +169,10 @@ def capabilities_group() -> None:
     """Look at capability documents."""
 
 
+capabilities_group.add_command(generate_command)
+command.add_command(adapter_command)
+
+
 @capabilities_group.command(name="check")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option(
@@ -205,7 +188,7 @@ def capabilities_check(files: tuple[str, ...], document_form: str | None, **opti
     outcome = Outcome()
     for file in files:
         exchange = Exchange(method="NNRP", path="capabilities", operation="capabilities")
-        check_capabilities(Reporter(exchange), _document(file), document_form)
+        check_capabilities(Reporter(exchange), document(file), document_form)
         policy.apply([Closed(exchange)])
         outcome.exchanges.append(ReportedExchange(Path(file).name, file, exchange))
     _report(outcome, options)
@@ -216,17 +199,17 @@ def capabilities_check(files: tuple[str, ...], document_form: str | None, **opti
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 def capabilities_show(file: str, form: str) -> None:
     """Show levels, operations and models that a capability document declares."""
-    declared = _declared(file)
-    assert declared is not None  # a file was named
+    found = declared(file)
+    assert found is not None  # a file was named
     if form == "json":
-        click.echo(json.dumps(_as_object(declared)))
+        click.echo(json.dumps(_as_object(found)))
         return
-    levels = ", ".join(map(str, declared.levels)) or "none"
+    levels = ", ".join(map(str, found.levels)) or "none"
     click.echo(f"levels      {levels}")
-    for name, modes in declared.operations.items():
+    for name, modes in found.operations.items():
         on = [word for word, value in modes._asdict().items() if value]
         click.echo(f"operation   {printable(name)}: {', '.join(on) or 'nothing'}")
-    for title, names in (("model", declared.models), ("extension", declared.extensions)):
+    for title, names in (("model", found.models), ("extension", found.extensions)):
         for name in sorted(names):
             click.echo(f"{title:<11} {printable(name)}")
 
@@ -263,12 +246,12 @@ def tap_command(ctx: click.Context, /, **options: Any) -> None:
     unless --tls-cert ends it here; the upstream is then tls://HOST:PORT. Violations are written to
     stdout. SIGINT or SIGTERM ends it.
     """
-    declared = _declared(options["capabilities"])
+    document = declared(options["capabilities"])
     try:
         listen, upstream = (Address.parse(options[name]) for name in ("listen", "upstream"))
         contexts = _contexts(upstream, options)
         policy = policy_of(options["select"], options["ignore"], NONE)
-        asyncio.run(_tap(listen, upstream, declared, policy, contexts, _sinks(options)))
+        asyncio.run(_tap(listen, upstream, document, policy, contexts, _sinks(options)))
     except (ValueError, TLSFilesError, SinkError) as error:
         click.echo(f"teeline nnrp tap: {printable(str(error), 1000)}", err=True)
         ctx.exit(USAGE)

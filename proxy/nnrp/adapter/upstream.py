@@ -128,7 +128,11 @@ class Upstream:
         self._session = aiohttp.ClientSession(
             headers=fields,
             timeout=timeout,
-            connector=aiohttp.TCPConnector(limit=0, ssl=self._options.tls or True),
+            # A connection each: one that was kept may be closed by the server just when a request goes
+            # out on it, and a request that was perhaps taken must not be sent twice.
+            connector=aiohttp.TCPConnector(
+                limit=0, force_close=True, ssl=self._options.tls or True
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
         )
