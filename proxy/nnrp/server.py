@@ -50,7 +50,8 @@ class NnrpServer:
         self._service = service
         self._server: asyncio.Server | None = None
         self._web: web.Server | None = None
-        self._connections: set[ServerConnection] = set()
+        self._streams: set[ServerConnection] = set()
+        self._sockets: set[ServerConnection] = set()
         self._doors: set[_Door] = set()
 
     @property
@@ -76,8 +77,8 @@ class NnrpServer:
             self._server.close()
         for door in list(self._doors):
             door.shut()
-        ends = (connection.shut_down(deadline) for connection in list(self._connections))
-        await asyncio.gather(*ends)
+        open_ = self._streams | self._sockets
+        await asyncio.gather(*(connection.shut_down(deadline) for connection in open_))
         if self._web is not None:
             await self._web.shutdown(1.0)
         if self._listen.path:
@@ -86,29 +87,33 @@ class NnrpServer:
     # -- connections -----------------------------------------------------------------------------------
 
     def _accepted(self) -> asyncio.BaseProtocol:
-        door = _Door(self._limits.handshake, self._opened, self._doors.discard)
+        return _Door(self._limits.handshake, self._admitted, self._opened, self._doors.discard)
+
+    def _admitted(self, door: _Door) -> bool:
+        """Whether there is room for one more connection, whatever it will carry."""
+        assert self._web is not None  # started
+        open_ = len(self._doors) + len(self._streams) + len(self._web.connections)
+        if open_ >= self._limits.connections:
+            log.warning("refused a connection: %d are open", open_)
+            return False
         self._doors.add(door)
-        return door
+        return True
 
     def _opened(self, transport: asyncio.Transport, first: bytes) -> None:
         """The first bytes are there: whoever reads this carrier gets them, and what follows."""
-        if len(self._connections) >= self._limits.connections:
-            log.warning("refused a connection: %d are open", len(self._connections))
-            transport.abort()
-            return
+        assert self._web is not None  # started
         protocol: asyncio.Protocol
         if first[:1] == _UPGRADE:
-            assert self._web is not None  # started
             protocol = self._web()
         else:
-            protocol = _Stream(self._connected, self._connections.discard)
+            protocol = _Stream(self._stream, self._streams.discard)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         protocol.data_received(first)
 
-    def _connected(self, link: _Stream | _WebSocket) -> ServerConnection:
+    def _stream(self, link: _Stream) -> ServerConnection:
         connection = ServerConnection(link, self._service, self._limits, self._room)
-        self._connections.add(connection)
+        self._streams.add(connection)
         return connection
 
     async def _websocket(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -121,7 +126,8 @@ class NnrpServer:
             return web.Response(status=426, headers={"Upgrade": "websocket"})
         await socket.prepare(request)
         link = _WebSocket(socket)
-        connection = self._connected(link)
+        connection = ServerConnection(link, self._service, self._limits, self._room)
+        self._sockets.add(connection)
         try:
             async for message in socket:
                 if message.type is not WSMsgType.BINARY:
@@ -131,7 +137,7 @@ class NnrpServer:
                     break  # a message is a packet, and this one was not
         finally:
             connection.lost()
-            self._connections.discard(connection)
+            self._sockets.discard(connection)
             await link.finish()
         return socket
 
@@ -142,10 +148,12 @@ class _Door(asyncio.Protocol):
     def __init__(
         self,
         patience: float,
+        admitted: Callable[[_Door], bool],
         opened: Callable[[asyncio.Transport, bytes], None],
         gone: Callable[[_Door], None],
     ) -> None:
         self._patience = patience
+        self._admitted = admitted
         self._opened, self._gone = opened, gone
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -153,6 +161,9 @@ class _Door(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        if not self._admitted(self):
+            transport.abort()
+            return
         keep_alive(transport)
         self._timer = asyncio.get_running_loop().call_later(self._patience, self.shut)
 
