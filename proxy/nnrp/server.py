@@ -102,11 +102,8 @@ class NnrpServer:
     def _opened(self, transport: asyncio.Transport, first: bytes) -> None:
         """The first bytes are there: whoever reads this carrier gets them, and what follows."""
         assert self._web is not None  # started
-        protocol: asyncio.Protocol
-        if first[:1] == _UPGRADE:
-            protocol = self._web()
-        else:
-            protocol = _Stream(self._stream, self._streams.discard)
+        upgrade = first[:1] == _UPGRADE
+        protocol = self._web() if upgrade else _Stream(self._stream, self._streams.discard)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         protocol.data_received(first)

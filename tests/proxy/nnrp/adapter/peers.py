@@ -148,7 +148,7 @@ async def adapting(
 
 def envelope(operation: str = "chat.completions.create", **members: Any) -> bytes:
     """An envelope; ``nnrp`` and ``request_id`` are its own members, all others the body's."""
-    own = {name: members.pop(name) for name in ("nnrp", "request_id") if name in members}
+    own: dict[str, Any] = {name: members.pop(name) for name in ("nnrp", "request_id") if name in members}
     if operation == "chat.completions.create":
         members = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], **members}
     whole = {
