@@ -12,7 +12,9 @@ An example names a legal conversation (``on``, one of ``rules/_nnrp.toml``) and 
                    ``none`` where the recording ends before
 ``carrier``        ``websocket``: each packet is a message of its own
 ``capabilities``   the capability document at hand, as JSON text
-``document``       a capability document to check instead of a conversation; ``form`` its form
+``document``       a document to check instead of a conversation; ``form`` says what it is: a capability
+                   document in one of its two forms, or a ``recipe``
+``/http/...``      in ``set`` and ``remove``: the HTTP side of a bridge, where the base has one
 ``limits``         limits (limits.py) other than the default ones
 ``also``           other rules of severity warn or fail that the change cannot but break, too
 =================  ======================================================================================
@@ -44,6 +46,7 @@ _KEYS: Final = frozenset(
     | {"document", "form", "limits", "also"}
 )
 _STEP: Final = 0.01
+_HTTP: Final = "/http/"
 
 
 class Sent(NamedTuple):
@@ -72,19 +75,34 @@ def bases() -> Mapping[str, Mapping[str, Any]]:
 
 
 def is_document(example: Mapping[str, Any]) -> bool:
-    """Whether an example is a capability document."""
+    """Whether an example is a document instead of a conversation."""
     return "document" in example or "document" in bases().get(example.get("on", ""), {})
 
 
 def document(example: Mapping[str, Any]) -> tuple[bytes, str | None]:
-    """A capability document, and the form that it is held against."""
+    """A capability document or a recipe, and the form that it is held against."""
+    base = bases().get(example.get("on", ""), {})
+    form = example.get("form", base.get("form"))
     if "document" in example:
         text: str = example["document"]
-        return _bytes(text), example.get("form")
+        return _bytes(text), form
     value = changed(json.loads(_base(example)["document"]), example.get("set", {}))
     for pointer in example.get("remove", ()):
         removed(value, pointer)
-    return _bytes(_dumps(value)), example.get("form")
+    return _bytes(_dumps(value)), form
+
+
+def http_side(example: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The HTTP side of a bridge's example as an object; None for an example without one."""
+    text = bases().get(example.get("on", ""), {}).get("http")
+    if text is None:
+        return None
+    ours = {p[5:]: t for p, t in example.get("set", {}).items() if p.startswith(_HTTP)}
+    value: dict[str, Any] = changed(json.loads(text), ours)
+    for pointer in sorted(example.get("remove", ()), reverse=True):
+        if pointer.startswith(_HTTP):
+            removed(value, pointer[5:])
+    return value
 
 
 def conversation(example: Mapping[str, Any]) -> Conversation:
@@ -110,9 +128,11 @@ def packets_of(example: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The packets of an example as objects, without the opening and the close."""
     # A leading hole makes the numbers of packets 1-based, as places count them.
     packets = [None, *map(json.loads, _base(example)["packets"])]
-    packets = changed(packets, example.get("set", {}))
+    ours = {p: t for p, t in example.get("set", {}).items() if not p.startswith(_HTTP)}
+    packets = changed(packets, ours)
     for pointer in sorted(example.get("remove", ()), reverse=True):
-        removed(packets, pointer)
+        if not pointer.startswith(_HTTP):
+            removed(packets, pointer)
     inserted = {int(number): texts for number, texts in example.get("insert", {}).items()}
     for number, texts in sorted(inserted.items(), reverse=True):
         packets[number:number] = map(json.loads, [texts] if isinstance(texts, str) else texts)
