@@ -32,6 +32,7 @@ from teeline.proxy.cli.check import (
     write_report,
 )
 from teeline.proxy.cli.nnrpadapter import adapter_command, generate_command
+from teeline.proxy.cli.nnrpconformance import conformance_command, vectors_command
 from teeline.proxy.cli.nnrpdocument import declared, document
 from teeline.proxy.clock import SystemClock
 from teeline.proxy.console import ConsoleSink
@@ -170,7 +171,8 @@ def capabilities_group() -> None:
 
 
 capabilities_group.add_command(generate_command)
-command.add_command(adapter_command)
+for _command in (adapter_command, conformance_command, vectors_command):
+    command.add_command(_command)
 
 
 @capabilities_group.command(name="check")

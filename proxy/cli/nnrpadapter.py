@@ -21,11 +21,12 @@ import click
 from teeline.config.model import ListenTLS, UpstreamTLS
 from teeline.proxy.cli import CANT_RUN, USAGE
 from teeline.proxy.cli.nnrpdocument import declared
-from teeline.proxy.nnrp.adapter.discovery import Discovered, discover
+from teeline.proxy.nnrp.adapter.asking import asking
 from teeline.proxy.nnrp.adapter.service import Adapter
 from teeline.proxy.nnrp.adapter.upstream import Upstream, UpstreamOptions
 from teeline.proxy.nnrp.address import Address
 from teeline.proxy.nnrp.clientlink import Endpoint
+from teeline.proxy.nnrp.discovery import Discovered, discover
 from teeline.proxy.nnrp.server import NnrpServer, ServerError
 from teeline.proxy.nnrp.serverlimits import ServerLimits
 from teeline.proxy.text import printable
@@ -229,4 +230,4 @@ def generate_command(ctx: click.Context, /, **options: Any) -> None:
 async def _discover(upstream_options: UpstreamOptions, options: dict[str, Any]) -> Discovered:
     async with Upstream(upstream_options) as upstream:
         model, embedding = options["model"], options["embedding_model"]
-        return await discover(Adapter(upstream), model=model, embedding_model=embedding)
+        return await discover(asking(Adapter(upstream)), model=model, embedding_model=embedding)

@@ -58,7 +58,7 @@ def read_request(payload: bytes, offered: frozenset[str]) -> Request:
     body = envelope.get("body")
     if not isinstance(body, dict):
         raise refused("invalid_envelope", "body must be an object.")
-    if operation == CHAT and "messages" not in body:
+    if operation == CHAT and not body.get("messages"):
         raise refused("missing_messages", "messages is required.")
     if "nnrp" in body:
         raise refused("invalid_body", "nnrp belongs in the envelope, not in its body.")

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from teeline.proxy.nnrp.clientlink import Endpoint, Link, LinkError
-from teeline.validators.fields.nnrp import CANCELLED, COMPLETED, ERROR
+from teeline.proxy.nnrp.observed import Observed
 from teeline.validators.wire import nnrpencode as encode
-from teeline.validators.wire.json import decode
 from teeline.validators.wire.nnrp import (
     METADATA_LENGTHS,
     Message,
@@ -29,30 +27,15 @@ from teeline.validators.wire.nnrp import (
 )
 from teeline.validators.wire.nnrpcodes import CancelReason, CloseReason, DropReason, ErrorCode
 
-MAX_EVENTS: Final = 100_000
-"""Events of one operation that are kept."""
 _MAX_PACKET: Final = 64 * 1024 * 1024
 _SESSION_SECONDS: Final = 10.0
+_CLOSE_SECONDS: Final = 2.0
 _IN_FLIGHT: Final = 64
+_FIRST_OPERATION: Final = 1000
 
 
 class ConversationError(Exception):
     """No session could be had, or it is gone; the text is one line that quotes no peer."""
-
-
-@dataclass(slots=True)
-class Observed:
-    """What came for one operation.
-
-    ``events`` are the profile's documents in their order, the one of the end included. ``terminal`` is
-    ``success``, ``error`` or ``cancelled``, ``end`` the message that ended it, empty for none. ``notes``
-    are what could not be read, and ends that no document tells.
-    """
-
-    events: list[dict[str, Any]] = field(default_factory=list)
-    terminal: str = "error"
-    end: str = ""
-    notes: list[str] = field(default_factory=list)
 
 
 class _Running:
@@ -75,7 +58,7 @@ class Conversation:
         self._session = 0
         self._frames = 0
         self._controls = 0
-        self._gone = False
+        self._closed, self._lost = asyncio.Event(), asyncio.Event()
         self._link: Link | None = None
 
     @classmethod
@@ -114,14 +97,14 @@ class Conversation:
         """Submits an envelope, and waits for the end.
 
         ``cancel_after``: CANCEL goes out behind so many events. ``timeout``: seconds, after which the
-        operation has none.
+        operation has none. Raises ConversationError where the connection is gone already.
         """
-        self._frames += 1
-        frame = self._frames
-        running = _Running(1000 + frame, cancel_after)
-        self._running[frame] = running
         if self._gone or self._link is None:
             raise ConversationError("the connection is gone")
+        self._frames += 1
+        frame = self._frames
+        running = _Running(_FIRST_OPERATION + frame, cancel_after)
+        self._running[frame] = running
         packet = encode.frame_submit(self._session, frame, running.operation, envelope)
         self._link.write(packet)
         try:
@@ -132,14 +115,21 @@ class Conversation:
         del self._running[frame]
         return running.observed
 
-    def close(self) -> None:
-        """Closes the session and the connection in an orderly way."""
+    async def close(self) -> None:
+        """Closes the session, then the connection; at once where the server takes too long over it."""
         if self._link is None:
             return
-        if not self._gone:
-            last = 1000 + self._frames
-            self._link.write(encode.session_close(self._session, last, CloseReason.NORMAL))
-        self._link.close()
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                if not self._gone:
+                    last = _FIRST_OPERATION + self._frames
+                    bye = encode.session_close(self._session, last, CloseReason.NORMAL)
+                    self._link.write(bye)
+                    await self._closed.wait()
+                self._link.close()
+                await self._lost.wait()
+        except TimeoutError:
+            self.abort()
 
     def abort(self) -> None:
         """Ends the connection at once."""
@@ -158,14 +148,22 @@ class Conversation:
             self.abort()
 
     def lost(self) -> None:
-        self._gone = True
+        self._closed.set()
+        self._lost.set()
         self._news.put_nowait(None)
         for running in self._running.values():
             if not running.over.is_set():
                 running.observed.notes.append("the connection ended first")
                 running.over.set()
 
+    @property
+    def _gone(self) -> bool:
+        return self._lost.is_set()
+
     def _packet(self, packet: Packet) -> None:
+        if packet.type == Message.SESSION_CLOSE_ACK:
+            self._closed.set()
+            return
         if packet.type == Message.ERROR and packet.meta_bytes == METADATA_LENGTHS[Message.ERROR]:
             self._error(packet)
             return
@@ -180,12 +178,7 @@ class Conversation:
             self._drop(running, packet)
 
     def _event(self, running: _Running, packet: Packet) -> None:
-        observed = running.observed
-        value = decode(packet.body).value
-        if not isinstance(value, dict):
-            observed.notes.append("a PARTIAL_RESULT holds no JSON object")
-        elif len(observed.events) < MAX_EVENTS:
-            observed.events.append(value)
+        running.observed.hear(packet.body)
         if running.cancel_after is not None and not running.cancelled:
             running.cancel_after -= 1
             if running.cancel_after <= 0:
@@ -200,14 +193,8 @@ class Conversation:
         self._link.write(packet)
 
     def _result(self, running: _Running, packet: Packet) -> None:
-        observed = running.observed
-        document = _document(packet.body)
-        if document is None:
-            observed.notes.append("RESULT_PUSH holds no JSON object")
-        elif document:
-            observed.events.append(document)
-        observed.terminal = "success" if document == {} else _terminal_of(document)
-        _end(running, Message.RESULT_PUSH)
+        running.observed.conclude(_document(packet.body), Message.RESULT_PUSH.name)
+        running.over.set()
 
     def _drop(self, running: _Running, packet: Packet) -> None:
         told = running.cancelled
@@ -232,26 +219,17 @@ class Conversation:
                 _end(running, Message.ERROR)
 
 
-_TERMINALS: Final = {COMPLETED: "success", CANCELLED: "cancelled", ERROR: "error"}
-
-
-def _terminal_of(document: dict[str, Any] | None) -> str:
-    kind = document.get("type") if document is not None else None
-    return _TERMINALS.get(kind, "error") if isinstance(kind, str) else "error"
-
-
 def _end(running: _Running, message: Message) -> None:
     running.observed.end = message.name
     running.over.set()
 
 
-def _document(body: bytes) -> dict[str, Any] | None:
-    """The document of a result, empty for an empty success; None where there is none to read."""
+def _document(body: bytes) -> bytes | None:
+    """The document of a result, empty for an empty success; None where there is no such body."""
     prelude = prelude_of(body)
     if not body or (prelude is not None and not any(prelude[:6])):
-        return {}
+        return b""
     if prelude is None:
         return None
     start = payload_start(prelude)
-    value = decode(body[start : start + prelude.payloads]).value
-    return value if isinstance(value, dict) else None
+    return body[start : start + prelude.payloads]

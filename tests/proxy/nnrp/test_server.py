@@ -44,7 +44,7 @@ async def ask(endpoint: Endpoint, tls: ssl.SSLContext | None = None) -> str:
     try:
         return (await conversation.run(b"{}", timeout=10)).terminal
     finally:
-        conversation.close()
+        await conversation.close()
 
 
 def endpoint(address: Address, carrier: str) -> Endpoint:
@@ -99,7 +99,7 @@ def test_connections_are_bounded() -> None:
             first = await Conversation.open(endpoint(address, "stream"))
             with pytest.raises(ConversationError):
                 await Conversation.open(endpoint(address, "stream"))
-            first.close()
+            await first.close()
 
     run(work())
 
@@ -164,6 +164,6 @@ def test_stopping_tells_open_operations(carrier: str) -> None:
         await server.stop(0.01)
         observed = await running
         assert observed.notes == ["dropped: transport_closed"]
-        conversation.close()
+        await conversation.close()
 
     run(work())

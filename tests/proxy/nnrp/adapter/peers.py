@@ -18,7 +18,8 @@ from teeline.proxy.nnrp.adapter.service import Adapter
 from teeline.proxy.nnrp.adapter.upstream import Upstream, UpstreamOptions
 from teeline.proxy.nnrp.address import Address
 from teeline.proxy.nnrp.clientlink import Endpoint
-from teeline.proxy.nnrp.conformance.conversation import Conversation, Observed
+from teeline.proxy.nnrp.conformance.conversation import Conversation
+from teeline.proxy.nnrp.observed import Observed
 from teeline.proxy.nnrp.server import NnrpServer
 from teeline.proxy.nnrp.serverlimits import ServerLimits
 from teeline.validators.fields.nnrp import OPERATIONS
@@ -105,7 +106,7 @@ class Running:
         try:
             yield conversation
         finally:
-            conversation.close()
+            await conversation.close()
 
 
 @asynccontextmanager
@@ -148,7 +149,9 @@ async def adapting(
 
 def envelope(operation: str = "chat.completions.create", **members: Any) -> bytes:
     """An envelope; ``nnrp`` and ``request_id`` are its own members, all others the body's."""
-    own: dict[str, Any] = {name: members.pop(name) for name in ("nnrp", "request_id") if name in members}
+    own: dict[str, Any] = {
+        name: members.pop(name) for name in ("nnrp", "request_id") if name in members
+    }
     if operation == "chat.completions.create":
         members = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], **members}
     whole = {

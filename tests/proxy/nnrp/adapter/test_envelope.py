@@ -25,7 +25,7 @@ def envelope(**changes: Any) -> dict[str, Any]:
 
 def test_the_body_is_the_client_s_own_text() -> None:
     body = (
-        b'{ "messages" : [], "seed":12345678901234567890123, "temperature" : 1.50, "stream":true}'
+        b'{ "messages" : [7], "seed":12345678901234567890123, "temperature" : 1.50, "stream":true}'
     )
     payload = json.dumps(envelope(body=0)).encode().replace(b'"body": 0', b'"body": ' + body)
     request = read_request(payload, ALL)
@@ -64,6 +64,7 @@ CODES = [
     (envelope(body=...), "invalid_envelope"),
     (envelope(body="{}"), "invalid_envelope"),
     (envelope(body={"model": "m"}), "missing_messages"),
+    (envelope(body={"messages": []}), "missing_messages"),
     (envelope(body={"messages": MESSAGES, "nnrp": {}}), "invalid_body"),
     (envelope(nnrp=[]), "invalid_envelope"),
     ([], "invalid_envelope"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from teeline.proxy.nnrp.conformance.conversation import Observed
+from teeline.proxy.nnrp.observed import Observed
 from teeline.proxy.nnrp.serverlimits import ServerLimits
 from tests.proxy.nnrp.adapter.peers import (
     HELLO,

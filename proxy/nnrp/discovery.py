@@ -1,21 +1,19 @@
 """What a server can do of the profile, found by asking it, and the capability documents that say so.
 
-What belongs here: the questions, and what their answers show. What doesn't: what an answer becomes
-(service.py, which answers here as it will answer clients), checking documents (validators/nnrp).
+What belongs here: the questions, and what their answers show. What doesn't: who is asked (an adapter in
+this process, adapter/asking.py, or a server over NNRP), checking documents (validators/nnrp).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from teeline.proxy.nnrp.adapter.service import Adapter
+from teeline.proxy.nnrp.observed import Observed
 from teeline.proxy.nnrp.rawjson import written
-from teeline.proxy.nnrp.serverconnection import Reply
-from teeline.proxy.nnrp.submit import Submit
 from teeline.validators.fields.nnrp import (
+    CANCELLED,
     COMPLETED,
     PROFILE,
     SCHEMA_VERSION,
@@ -23,7 +21,6 @@ from teeline.validators.fields.nnrp import (
     TEXT,
     is_filled,
 )
-from teeline.validators.wire.json import decode
 
 MAX_MODELS: Final = 1000
 """Models that a document names."""
@@ -98,61 +95,30 @@ class Discovered:
         }
 
 
-class _Heard(Reply):
-    """An answer that is kept instead of sent."""
-
-    def __init__(self) -> None:
-        self.kinds: list[str] = []
-        self.document: Mapping[str, Any] = {}
-        self.ended = False
-
-    async def event(self, event: bytes) -> None:
-        self.kinds.append(json.loads(event)["type"])
-
-    def end(self, document: bytes | None, status: int) -> None:
-        self.ended = True
-        value = decode(document or b"{}").value
-        self.document = value if isinstance(value, dict) else {}
-
-    def _wait(self, delay_ms: int) -> None:
-        return
-
-    @property
-    def answered(self) -> bool:
-        """It did not fail: a success, or a stream that was broken off when it had shown enough."""
-        return self.document.get("type") == COMPLETED or len(self.kinds) >= _ENOUGH
-
-    @property
-    def refusal(self) -> str:
-        error = self.document.get("error")
-        return str(error.get("code")) if isinstance(error, dict) else ""
-
-    @property
-    def body(self) -> Mapping[str, Any]:
-        body = self.document.get("body")
-        return body if isinstance(body, dict) else {}
+Ask = Callable[[bytes], Awaitable[Observed]]
+"""Submits an envelope, and tells what came."""
 
 
 async def discover(
-    adapter: Adapter, *, model: str | None = None, embedding_model: str | None = None
+    ask: Ask, *, model: str | None = None, embedding_model: str | None = None
 ) -> Discovered:
     """Asks a server for each operation; ``model`` None: the first one that it lists."""
     found = Discovered()
-    listed = await _ask(adapter, _MODELS, {})
-    if listed.answered:
+    listed = await _ask(ask, _MODELS, {})
+    if answered(listed):
         found.operations[_MODELS] = Modes(non_streaming=True)
-        found.models = _listed(listed.body.get("data"))
+        found.models = _listed(body_of(listed).get("data"))
     else:
-        found.refusals[_MODELS] = listed.refusal
+        found.refusals[_MODELS] = listed.error_code()
     model = model or next(iter(found.models), "default")
-    await _discover_text(adapter, found, _CHAT, _chat(model))
-    await _discover_text(adapter, found, _RESPONSES, _responses(model))
+    await _discover_text(ask, found, _CHAT, _chat(model))
+    await _discover_text(ask, found, _RESPONSES, _responses(model))
     asked = {"model": embedding_model or model, "input": "OK"}
-    embedded = await _ask(adapter, _EMBEDDINGS, asked)
-    if embedded.answered:
+    embedded = await _ask(ask, _EMBEDDINGS, asked)
+    if answered(embedded):
         found.operations[_EMBEDDINGS] = Modes(non_streaming=True)
     else:
-        found.refusals[_EMBEDDINGS] = embedded.refusal
+        found.refusals[_EMBEDDINGS] = embedded.error_code()
     order = (_CHAT, _RESPONSES, _MODELS, _EMBEDDINGS)
     found.operations = {name: found.operations[name] for name in order if name in found.operations}
     return found
@@ -189,35 +155,41 @@ def _responses(model: str) -> _Question:
     return _Question({"model": model, "input": _TEXT}, call, ("max_output_tokens",))
 
 
-async def _discover_text(
-    adapter: Adapter, found: Discovered, operation: str, question: _Question
-) -> None:
-    whole, limit = _Heard(), ""
+async def _discover_text(ask: Ask, found: Discovered, operation: str, question: _Question) -> None:
+    whole, limit = Observed(), ""
     for limit in question.limits:
-        whole = await _ask(adapter, operation, {**question.words, limit: _TOKENS})
-        if whole.answered or whole.refusal == "unsupported_operation":
+        whole = await _ask(ask, operation, {**question.words, limit: _TOKENS})
+        if answered(whole) or whole.error_code() == "unsupported_operation":
             break
     bound = {limit: _TOKENS, "stream": True}
-    streamed = await _ask(adapter, operation, {**question.words, **bound})
-    called = _Heard()
+    streamed = await _ask(ask, operation, {**question.words, **bound})
+    called = Observed()
     # Some servers know no "required", and some models call nothing without it.
     for choice in ("required", "auto"):
-        asked = {**question.call, **bound, "tool_choice": choice}
-        called = await _ask(adapter, operation, asked)
-        if STARTED in called.kinds:
+        called = await _ask(ask, operation, {**question.call, **bound, "tool_choice": choice})
+        if STARTED in called.kinds():
             break
-    streams = streamed.answered and TEXT in streamed.kinds
-    modes = Modes(streams, whole.answered, STARTED in called.kinds and called.answered)
+    streams = TEXT in streamed.kinds() and (answered(streamed) or CANCELLED in streamed.kinds())
+    modes = Modes(streams, answered(whole), STARTED in called.kinds() and answered(called))
     if modes.any:
         found.operations[operation] = modes
     else:
-        found.refusals[operation] = whole.refusal
+        found.refusals[operation] = whole.error_code()
 
 
-async def _ask(adapter: Adapter, operation: str, body: Mapping[str, Any]) -> _Heard:
-    heard = _Heard()
+def answered(observed: Observed) -> bool:
+    """Whether an operation ended with its completed document."""
+    return bool(observed.events) and observed.events[-1].get("type") == COMPLETED
+
+
+def body_of(observed: Observed) -> Mapping[str, Any]:
+    """The body of a completed document, empty where there is none."""
+    body = observed.events[-1].get("body") if observed.events else None
+    return body if isinstance(body, dict) else {}
+
+
+async def _ask(ask: Ask, operation: str, body: Mapping[str, Any]) -> Observed:
     envelope = {"schema_version": SCHEMA_VERSION, "operation": operation, "body": body}
     if body.get("stream") is True and "tools" not in body:
         envelope["nnrp"] = {"cancel_after_events": _ENOUGH}
-    await adapter.serve(Submit(0, 0, 0, written(envelope)), heard)
-    return heard
+    return await ask(written(envelope))
