@@ -1,4 +1,4 @@
-"""``teeline nnrp conformance`` and ``teeline nnrp vectors``: servers tested by recipes, and bytes made of them.
+"""``teeline nnrp conformance`` and ``teeline nnrp vectors``: recipes run live, readable ones made into bytes.
 
 What belongs here: arguments, output and exit codes. What doesn't: recipes and their running
 (proxy/nnrp/conformance).

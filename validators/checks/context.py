@@ -54,6 +54,7 @@ class Context:
         "exchange",
         "history",
         "identified",
+        "joined",
         "limits",
         "operation",
         "reading",
@@ -73,6 +74,7 @@ class Context:
         self.exchange = exchange
         self.operation = operation
         self.beta = False
+        self.joined = False  # the answer is what a stream adds up to, one that told no usage unasked
         self.reading = False  # the request is being read elsewhere
         self.limits = limits
         self.history = history

@@ -94,6 +94,6 @@ def test_what_is_no_json_document_is_invalid_json(payload: bytes) -> None:
 
 
 def test_a_member_that_comes_twice_is_not_taken_either_way() -> None:
-    text = json.dumps(envelope())[:-1] + ', "body": {"messages": []}}'
+    text = json.dumps(envelope())[:-1] + ', "body": {"messages": [7]}}'
     with pytest.raises(FailedError, match="invalid_envelope"):
         read_request(text.encode(), ALL)
