@@ -1,0 +1,247 @@
+"""Servers for recipes: an OpenAI-compatible one that does what they ask for, and adapters with a fault each.
+
+What belongs here: the fault that a recipe must find, made from what the recipe expects. By hand, with the
+recipes of any suite: ``python -m tests.proxy.nnrp.conformance.servers MANIFEST``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from teeline.proxy.demo import face, faceresponses
+from teeline.proxy.demo.relay import filled
+from teeline.proxy.nnrp.adapter.service import Adapter
+from teeline.proxy.nnrp.adapter.upstream import Upstream, UpstreamOptions
+from teeline.proxy.nnrp.address import Address
+from teeline.proxy.nnrp.clientlink import Endpoint
+from teeline.proxy.nnrp.conformance.runner import Target, run_case
+from teeline.proxy.nnrp.conformance.suite import Recipe, load
+from teeline.proxy.nnrp.documents import Problem
+from teeline.proxy.nnrp.rawjson import written
+from teeline.proxy.nnrp.server import NnrpServer
+from teeline.proxy.nnrp.serverconnection import Reply, Service
+from teeline.proxy.nnrp.submit import Submit
+from teeline.validators.fields.nnrp import COMPLETED, ERROR, OPERATIONS, TERMINALS
+from teeline.validators.nnrp.capabilities import Capabilities, Declared
+from tests.proxy.nnrp.adapter.peers import Endless, chunk, events
+
+LEVEL1 = frozenset({"chat.completions.create"})
+ALL = frozenset(OPERATIONS)
+
+
+def declaring(operations: frozenset[str]) -> Capabilities:
+    """A server of these operations, each in every mode that it may have."""
+    every, whole = Declared(True, True, True), Declared(False, True, False)
+    texts = ("chat.completions.create", "responses.create")
+    modes = {name: every if name in texts else whole for name in OPERATIONS if name in operations}
+    return Capabilities(modes, levels=(1, 2, 3))
+
+
+# -- the server behind the adapter -------------------------------------------------------------------
+
+
+async def capable(request: web.Request) -> web.StreamResponse:
+    """Answers as the demo's clean face; fails, goes on for ever, or calls two tools where asked to."""
+    if request.path.endswith("/models"):
+        return web.json_response({"object": "list", "data": [_model("m")]})
+    asked = json.loads(await request.read())
+    if asked.get("model") == "backend-error":
+        failed = {"message": "The model failed.", "type": "server_error", "code": None}
+        return web.json_response({"error": failed}, status=500)
+    if asked.get("messages") is not None and not isinstance(asked["messages"], list):
+        wrong = {"message": "messages must be an array.", "type": "invalid_request_error"}
+        return web.json_response({"error": wrong}, status=400)
+    if "long" in json.dumps(asked.get("messages")):
+        return await Endless()(request)
+    if len(asked.get("tools") or ()) == 2:
+        return await events(request, *_two_calls())
+    return await _face(request, asked)
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 1790000000, "owned_by": "tests"}
+
+
+async def _face(request: web.Request, asked: Mapping[str, Any]) -> web.StreamResponse:
+    kind = request.path.rpartition("/")[2]
+    answers = {"embeddings": faceresponses.embeddings, "responses": faceresponses.responses}
+    prefix = "resp_" if kind == "responses" else "chatcmpl-"
+    answer = filled(answers.get(kind, face.chat)(asked), prefix + "1", str(asked.get("model")))
+    whole = b"".join(answer.pieces)
+    fields = {"Content-Type": answer.content_type}
+    return web.Response(status=answer.status, body=whole, headers=fields)
+
+
+def _two_calls() -> Iterator[str]:
+    def call(index: int, name: str) -> dict[str, Any]:
+        function = {"name": name, "arguments": ""}
+        return {"index": index, "id": f"call_{name}", "type": "function", "function": function}
+
+    def piece(index: int, text: str) -> str:
+        return chunk({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
+
+    calls = [call(0, "get_weather"), call(1, "get_time")]
+    yield chunk({"role": "assistant", "content": None, "refusal": None, "tool_calls": calls})
+    for index, text in ((1, '{"city":'), (0, '{"city":'), (1, '"Paris"}'), (0, '"Paris"}')):
+        yield piece(index, text)
+    yield chunk({}, "tool_calls")
+
+
+@asynccontextmanager
+async def upstream() -> AsyncIterator[Upstream]:
+    """The way to such a server."""
+    app = web.Application()
+    app.router.add_route("*", "/v1/{path:.*}", capable)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with Upstream(UpstreamOptions(url)) as way:
+            yield way
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def serving(service: Service, **options: Any) -> AsyncIterator[Target]:
+    """A server with such a service, as the runner sees it."""
+    server = NnrpServer(Address("127.0.0.1", 0), service, **options)
+    try:
+        yield Target(Endpoint(await server.start()), timeout=20.0)
+    finally:
+        await server.stop()
+
+
+# -- faults ------------------------------------------------------------------------------------------
+
+Edit = Callable[[dict[str, Any]], dict[str, Any] | None]
+
+
+class _Edited(Reply):
+    """An answer each document of which passes through an edit; None takes it away."""
+
+    def __init__(self, reply: Reply, edit: Edit) -> None:
+        self._reply, self._edit = reply, edit
+
+    async def event(self, event: bytes) -> None:
+        changed = self._edit(json.loads(event))
+        if changed is not None:
+            await self._reply.event(written(changed))
+
+    def end(self, document: bytes | None, status: int) -> None:
+        changed = self._edit(json.loads(document or b"{}"))
+        self._reply.end(written(changed) if changed is not None else None, status)
+
+    def fail(self, problem: Problem) -> None:
+        self.end(problem.document, problem.status)
+
+
+class Faulty:
+    """An adapter whose answers are edited."""
+
+    def __init__(self, adapter: Adapter, edit: Edit) -> None:
+        self._adapter, self._edit = adapter, edit
+
+    async def serve(self, submit: Submit, reply: Reply) -> None:
+        await self._adapter.serve(submit, _Edited(reply, self._edit))
+
+
+class Deaf:
+    """A server that hears no cancel, of neither kind, and succeeds in its own time."""
+
+    async def serve(self, submit: Submit, reply: Reply) -> None:
+        task = asyncio.ensure_future(self._answer(reply))
+        while not task.done():
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                continue
+
+    async def _answer(self, reply: Reply) -> None:
+        for _ in range(20):
+            await reply.event(b'{"type":"response.output_text.delta","index":0,"delta":"on "}')
+            await asyncio.sleep(0.005)
+        reply.end(None, 200)
+
+
+def without(kind: str) -> Edit:
+    """Events of a type never come; where it is the end's, the end is an empty success."""
+    return lambda document: None if document.get("type") == kind else document
+
+
+def changed(kind: str, fields: Mapping[str, Any]) -> Edit:
+    """Fields of a type hold something else."""
+
+    def edit(document: dict[str, Any]) -> dict[str, Any]:
+        return _spoilt(document, fields) if document.get("type") == kind else document
+
+    return edit
+
+
+def _spoilt(value: Any, fields: Mapping[str, Any]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    spoilt = dict(value)
+    for name, member in fields.items():
+        inner = isinstance(member, dict)
+        spoilt[name] = _spoilt(value.get(name), member) if inner else "something else"
+    return spoilt
+
+
+def other_end(document: dict[str, Any]) -> dict[str, Any]:
+    """Operations that should succeed fail, and the other way round."""
+    if document.get("type") not in TERMINALS:
+        return document
+    if document["type"] == COMPLETED:
+        error = {"type": "server_error", "code": "backend_error", "message": "Failed."}
+        return {"type": ERROR, "error": error}
+    return {"type": COMPLETED, "body": {}}
+
+
+def faults(recipe: Recipe) -> Iterator[tuple[str, Edit | None]]:
+    """The faults that a recipe must find, each by its name; None: a server that is deaf to cancels."""
+    for expected in recipe.events:
+        if expected.min_count:
+            yield f"no {expected.type}", without(expected.type)
+        if expected.fields:
+            yield f"another {expected.type}", changed(expected.type, expected.fields)
+    if recipe.terminal == "cancelled":
+        yield "no cancelling", None
+    else:
+        yield "another end", other_end
+
+
+# -- by hand -----------------------------------------------------------------------------------------
+
+
+async def main(manifest: Path) -> int:
+    """Each recipe on the adapter, and on adapters with the faults that it must find."""
+    recipes = [recipe.with_parameters({}, None) for recipe in load(manifest)]
+    wrong = 0
+    async with upstream() as way:
+        adapter = Adapter(way, LEVEL1)
+        for recipe in recipes:
+            async with serving(adapter) as target:
+                right = await run_case(recipe, target, declaring(LEVEL1))
+            wrong += right.outcome != "passed"
+            sys.stdout.write(f"{right.outcome}  {recipe.id}  {right.message}\n")
+            for name, edit in faults(recipe):
+                service = Faulty(adapter, edit) if edit is not None else Deaf()
+                async with serving(service) as target:
+                    result = await run_case(recipe, target, declaring(LEVEL1))
+                wrong += result.outcome != "failed"
+                sys.stdout.write(f"  with {name}: {result.outcome}: {result.message}\n")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(Path(sys.argv[1]))))
