@@ -1,7 +1,7 @@
 """``teeline nnrp``: connections that carry openai-compatible/1, live and recorded, and capability documents.
 
 What belongs here: arguments, output and exit codes. What doesn't: recordings and the tap (proxy/nnrp),
-detection (validators/nnrp).
+detection (validators/nnrp), the bridge's command (nnrpbridge.py).
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from teeline.proxy.cli.check import (
     write_report,
 )
 from teeline.proxy.cli.nnrpadapter import adapter_command, generate_command
+from teeline.proxy.cli.nnrpbridge import command as bridge_command
 from teeline.proxy.cli.nnrpconformance import conformance_command, vectors_command
-from teeline.proxy.cli.nnrpdocument import declared, document
+from teeline.proxy.cli.nnrpfiles import declared_in, read_document
 from teeline.proxy.clock import SystemClock
 from teeline.proxy.console import ConsoleSink
 from teeline.proxy.inputs.items import Problem
@@ -141,7 +142,7 @@ def check_command(paths: tuple[str, ...], capabilities: str | None, **options: A
     Exit status: 0 clean, 1 findings at or above --fail-on, 2 wrong usage or something unreadable.
     """
     policy = policy_of(options["select"], options["ignore"], NONE)
-    _report(check_captures(paths, declared(capabilities), policy, time.time()), options)
+    _report(check_captures(paths, declared_in(capabilities), policy, time.time()), options)
 
 
 def check_captures(
@@ -170,11 +171,6 @@ def capabilities_group() -> None:
     """Look at capability documents."""
 
 
-capabilities_group.add_command(generate_command)
-for _command in (adapter_command, conformance_command, vectors_command):
-    command.add_command(_command)
-
-
 @capabilities_group.command(name="check")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option(
@@ -190,7 +186,7 @@ def capabilities_check(files: tuple[str, ...], document_form: str | None, **opti
     outcome = Outcome()
     for file in files:
         exchange = Exchange(method="NNRP", path="capabilities", operation="capabilities")
-        check_capabilities(Reporter(exchange), document(file), document_form)
+        check_capabilities(Reporter(exchange), read_document(file), document_form)
         policy.apply([Closed(exchange)])
         outcome.exchanges.append(ReportedExchange(Path(file).name, file, exchange))
     _report(outcome, options)
@@ -201,17 +197,17 @@ def capabilities_check(files: tuple[str, ...], document_form: str | None, **opti
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 def capabilities_show(file: str, form: str) -> None:
     """Show levels, operations and models that a capability document declares."""
-    found = declared(file)
-    assert found is not None  # a file was named
+    declared = declared_in(file)
+    assert declared is not None  # a file was named
     if form == "json":
-        click.echo(json.dumps(_as_object(found)))
+        click.echo(json.dumps(_as_object(declared)))
         return
-    levels = ", ".join(map(str, found.levels)) or "none"
+    levels = ", ".join(map(str, declared.levels)) or "none"
     click.echo(f"levels      {levels}")
-    for name, modes in found.operations.items():
+    for name, modes in declared.operations.items():
         on = [word for word, value in modes._asdict().items() if value]
         click.echo(f"operation   {printable(name)}: {', '.join(on) or 'nothing'}")
-    for title, names in (("model", found.models), ("extension", found.extensions)):
+    for title, names in (("model", declared.models), ("extension", declared.extensions)):
         for name in sorted(names):
             click.echo(f"{title:<11} {printable(name)}")
 
@@ -248,12 +244,12 @@ def tap_command(ctx: click.Context, /, **options: Any) -> None:
     unless --tls-cert ends it here; the upstream is then tls://HOST:PORT. Violations are written to
     stdout. SIGINT or SIGTERM ends it.
     """
-    document = declared(options["capabilities"])
+    declared = declared_in(options["capabilities"])
     try:
         listen, upstream = (Address.parse(options[name]) for name in ("listen", "upstream"))
         contexts = _contexts(upstream, options)
         policy = policy_of(options["select"], options["ignore"], NONE)
-        asyncio.run(_tap(listen, upstream, document, policy, contexts, _sinks(options)))
+        asyncio.run(_tap(listen, upstream, declared, policy, contexts, _sinks(options)))
     except (ValueError, TLSFilesError, SinkError) as error:
         click.echo(f"teeline nnrp tap: {printable(str(error), 1000)}", err=True)
         ctx.exit(USAGE)
@@ -313,3 +309,8 @@ async def _tap(
     finally:
         await fanout.close()
         await checker.close()
+
+
+for _command in (bridge_command, adapter_command, conformance_command, vectors_command):
+    command.add_command(_command)
+capabilities_group.add_command(generate_command)

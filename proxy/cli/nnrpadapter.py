@@ -20,7 +20,7 @@ import click
 
 from teeline.config.model import ListenTLS, UpstreamTLS
 from teeline.proxy.cli import CANT_RUN, USAGE
-from teeline.proxy.cli.nnrpdocument import declared
+from teeline.proxy.cli.nnrpfiles import declared_in
 from teeline.proxy.nnrp.adapter.asking import asking
 from teeline.proxy.nnrp.adapter.service import Adapter
 from teeline.proxy.nnrp.adapter.upstream import Upstream, UpstreamOptions
@@ -128,7 +128,7 @@ def adapter_command(ctx: click.Context, /, **options: Any) -> None:
     server has them. Whoever reaches --listen uses the server with the adapter's key. SIGINT or SIGTERM
     ends it: operations have 10 seconds to end.
     """
-    document = declared(options["capabilities"])
+    document = declared_in(options["capabilities"])
     offered = frozenset(document.operations if document is not None else OPERATIONS)
     try:
         listen = Endpoint.parse(options["listen"]).address

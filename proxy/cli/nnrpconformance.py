@@ -17,7 +17,7 @@ import click
 
 from teeline.config.model import UpstreamTLS
 from teeline.proxy.cli import CANT_RUN, USAGE
-from teeline.proxy.cli.nnrpdocument import declared, document
+from teeline.proxy.cli.nnrpfiles import declared_in, read_document
 from teeline.proxy.nnrp.clientlink import Endpoint
 from teeline.proxy.nnrp.conformance import suite, vectors
 from teeline.proxy.nnrp.conformance.conversation import ConversationError
@@ -111,10 +111,10 @@ def conformance_command(ctx: click.Context, /, **options: Any) -> None:
 async def _run(options: dict[str, Any]) -> int:
     """Raises ValueError, SuiteError, TLSFilesError, ConversationError, TapError."""
     path = options["capabilities"]
-    capabilities = declared(path)
+    capabilities = declared_in(path)
     assert capabilities is not None  # a path was given
     recipes = _recipes(options)
-    made = plan(recipes, capabilities, document(path))
+    made = plan(recipes, capabilities, read_document(path))
     if options["plan_path"]:
         _write(options["plan_path"], made.document(options["results"] or ""))
     endpoint = Endpoint.parse(options["target"])
@@ -215,11 +215,19 @@ def _write(path: str, value: Mapping[str, Any]) -> None:
 
 @click.command(name="vectors")
 @click.option("--output", metavar="FILE", default="-", help="Write them there instead of stdout.")
-def vectors_command(output: str) -> None:
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(vectors.KINDS),
+    help="These alone; by default all.",
+)
+def vectors_command(output: str, kinds: tuple[str, ...]) -> None:
     """Write machine-readable vectors: raw bytes of both sides, and the rules that they break.
 
-    One JSON object a line, made of readable conversations: the same bytes each time.
+    One JSON object a line, made of readable conversations, of recipes, and of the NNRP rules' examples:
+    the same bytes each time.
     """
     with click.open_file(output, "w", encoding="utf-8") as stream:
-        for vector in vectors.generated():
+        for vector in vectors.generated(kinds or vectors.KINDS):
             stream.write(vector.line())

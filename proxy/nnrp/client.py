@@ -17,7 +17,6 @@ from typing import Final
 from teeline.proxy.nnrp.clientlink import Endpoint, LinkError
 from teeline.proxy.nnrp.clientoperation import Operation
 from teeline.proxy.nnrp.clientsession import ClientSession, SessionError
-from teeline.validators.wire.nnrpcodes import CancelReason
 
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
@@ -81,13 +80,7 @@ class NnrpClient:
         """
         session = await self._session()
         self._used(session)
-        operation = session.submit(envelope)
-        try:
-            await session.flush()
-        except asyncio.CancelledError:
-            operation.cancel(CancelReason.USER_CANCELLED)
-            raise
-        return operation
+        return session.submit(envelope)
 
     async def close(self) -> None:
         """Cancels what is open and ends every session; idempotent."""

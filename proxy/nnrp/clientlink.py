@@ -22,8 +22,8 @@ log = logging.getLogger("teeline.nnrp")
 
 WEBSOCKET_TARGET: Final = "/nnrp"
 """Where the native SDK serves WebSocket, unless an endpoint says otherwise."""
-_UNSENT: Final = 256 * 1024
-"""Bytes of a WebSocket that may wait to be sent before ``flush`` waits; asyncio's own bound is lower."""
+_UNSENT: Final = 64 * 1024
+"""Bytes of a WebSocket that may wait to be sent before it is congested, as asyncio's 64 KiB of a stream."""
 _CLOSE_SECONDS: Final = 2.0
 
 
@@ -42,11 +42,12 @@ class Receiver(Protocol):
 class Link(Protocol):
     """An open connection. Nothing here raises when the peer is gone: ``lost`` tells that."""
 
+    @property
+    def congested(self) -> bool:
+        """Whether so much is left to send that no more should be written."""
+
     def write(self, data: bytes) -> None:
         """Sends a whole packet, or keeps it until it can be sent."""
-
-    async def flush(self) -> None:
-        """Waits until little enough is left to send, or the connection is gone."""
 
     def pause(self) -> None:
         """Reads no more, so that the server feels a slow client. May be called twice."""
@@ -131,8 +132,7 @@ class _StreamLink(asyncio.Protocol):
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
-        self._writable = asyncio.Event()
-        self._writable.set()
+        self.congested = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -143,21 +143,17 @@ class _StreamLink(asyncio.Protocol):
         self._receiver.received(data)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._writable.set()
         self._receiver.lost()
 
     def pause_writing(self) -> None:
-        self._writable.clear()
+        self.congested = True
 
     def resume_writing(self) -> None:
-        self._writable.set()
+        self.congested = False
 
     def write(self, data: bytes) -> None:
         if not self._transport.is_closing():
             self._transport.write(data)
-
-    async def flush(self) -> None:
-        await self._writable.wait()
 
     def pause(self) -> None:
         if not self._transport.is_closing():
@@ -188,8 +184,7 @@ class _WebSocketLink:
         self._session, self._socket, self._receiver = session, socket, receiver
         self._unsent: deque[bytes] = deque()
         self._size = 0
-        self._wanted, self._drained, self._reading = (asyncio.Event() for _ in range(3))
-        self._drained.set()
+        self._wanted, self._reading = asyncio.Event(), asyncio.Event()
         self._reading.set()
         self._closing = False
         self._gone = False
@@ -222,7 +217,6 @@ class _WebSocketLink:
             for half in halves:
                 half.cancel()
             self._gone = True
-            self._drained.set()
             self._receiver.lost()
             for result in await asyncio.gather(*halves, return_exceptions=True):
                 if isinstance(result, Exception):
@@ -247,22 +241,19 @@ class _WebSocketLink:
                 except (ConnectionError, aiohttp.ClientError):
                     return
                 self._size -= len(data)
-                if self._size <= _UNSENT:
-                    self._drained.set()
             if not self._closing:
                 self._wanted.clear()
+
+    @property
+    def congested(self) -> bool:
+        return self._size > _UNSENT
 
     def write(self, data: bytes) -> None:
         if self._gone or self._closing:
             return
         self._unsent.append(data)
         self._size += len(data)
-        if self._size > _UNSENT:
-            self._drained.clear()
         self._wanted.set()
-
-    async def flush(self) -> None:
-        await self._drained.wait()
 
     def pause(self) -> None:
         self._reading.clear()

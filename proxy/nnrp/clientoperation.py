@@ -88,18 +88,22 @@ class Operation:
 
         Each is the JSON of a PARTIAL_RESULT, unchecked. ``ending`` is set once nothing is returned.
         """
-        while not self._events and self.ending is None:
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+        await self.arrival()
         events, self._events = self._events, []
         self._bytes = 0
         if self.full:
             self.full = False
             self._full(self)
         return events
+
+    async def arrival(self) -> None:
+        """Waits until ``read`` would not wait."""
+        while not self._events and self.ending is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
 
     def cancel(self, reason: CancelReason) -> None:
         """Ends the operation for both sides; nothing where it has ended."""

@@ -115,9 +115,10 @@ class ClientSession:
 
     @property
     def free(self) -> int:
-        """Operations that may be added; 0 when the session is ending."""
-        usable = not self._draining and self._frames < _LAST_FRAME
-        return max(0, self._granted - self.load) if usable else 0
+        """Operations that may be added; 0 when the session is ending or the server doesn't read."""
+        if self._draining or self._link is None or self._link.congested:
+            return 0
+        return max(0, self._granted - self.load) if self._frames < _LAST_FRAME else 0
 
     @property
     def ending(self) -> bool:
@@ -130,7 +131,7 @@ class ClientSession:
         return self._over.done()
 
     def submit(self, envelope: bytes) -> Operation:
-        """Sends an envelope, JSON in UTF-8; ``free`` must not be 0. ``flush`` says when it is through."""
+        """Sends an envelope, JSON in UTF-8; ``free`` must not be 0."""
         assert self.free and self._link is not None
         self._frames += 1
         operation = Operation(self._frames, self._frames, self._cancel, self._fullness)
@@ -139,11 +140,6 @@ class ClientSession:
             encode.frame_submit(self._session, operation.frame, operation.id, envelope)
         )
         return operation
-
-    async def flush(self) -> None:
-        """Waits until what was submitted is on its way."""
-        assert self._link is not None
-        await self._link.flush()
 
     def close(self) -> None:
         """Takes no more operations, cancels those that are open, and closes in an orderly way."""

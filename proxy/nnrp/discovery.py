@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from teeline.proxy.nnrp.documents import written
 from teeline.proxy.nnrp.observed import Observed
-from teeline.proxy.nnrp.rawjson import written
 from teeline.validators.fields.nnrp import (
     CANCELLED,
     COMPLETED,

@@ -6,10 +6,11 @@ when one is due (adapter/), packets (validators/wire/nnrpencode.py).
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from teeline.proxy.nnrp.rawjson import object_of, written
 from teeline.validators.fields.nnrp import (
     CANCELLED,
     CHAT_COUNTS,
@@ -24,6 +25,18 @@ from teeline.validators.fields.nnrp import (
     USAGE,
     is_count,
 )
+from teeline.validators.wire.jsonraw import on_one_line
+
+_HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
+
+
+def written(value: Any) -> bytes:
+    """A value as compact UTF-8 JSON. Halves of surrogate pairs become U+FFFD: no UTF-8 has them."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _HALF_PAIR.sub("\ufffd", text).encode()
 
 
 class Problem(NamedTuple):
@@ -117,22 +130,19 @@ def usage(told: Any) -> Iterator[bytes]:
 def with_chunk(events: Iterator[bytes], chunk: bytes) -> Iterator[bytes]:
     """Events with the server's chunk that they were made of, as it was written.
 
-    The first one has it alone: whoever replays chunks must not find one of them twice. None has one that
-    would break the event: lines of its own, which look like those of an event stream, or halves of
-    surrogate pairs.
+    The first one has it alone: whoever replays chunks must not find one of them twice. None has one with
+    escaped surrogates, of which one may have lost its other half.
     """
-    fits = not (b"\n" in chunk or b"\r" in chunk or b"\\ud" in chunk.lower())
+    fits = b"\\ud" not in chunk.lower()
+    chunk = on_one_line(chunk.strip())
     for event in events:
-        yield event[:-1] + b',"openai_chunk":' + chunk.strip() + b"}" if fits else event
+        yield event[:-1] + b',"openai_chunk":' + chunk + b"}" if fits else event
         fits = False
 
 
 def completed(body: bytes) -> bytes:
     """The document of a success, around the answer's own JSON text."""
-    return object_of(type=_COMPLETED, body=body)
-
-
-_COMPLETED: Final = written(COMPLETED)
+    return b'{"type":' + written(COMPLETED) + b',"body":' + body + b"}"
 
 
 def cancelled(reason: str) -> bytes:

@@ -14,8 +14,7 @@ from teeline.proxy.nnrp import documents
 from teeline.proxy.nnrp.adapter.completion import Completion
 from teeline.proxy.nnrp.adapter.errors import BROKEN_OFF, of_event, unusable
 from teeline.proxy.nnrp.adapter.toolcalls import ToolCalls
-from teeline.proxy.nnrp.documents import FailedError, Problem
-from teeline.proxy.nnrp.rawjson import written
+from teeline.proxy.nnrp.documents import FailedError, Problem, written
 from teeline.validators.wire.json import decode
 
 DONE: Final = b"[DONE]"

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from teeline.proxy.nnrp.documents import refused
-from teeline.proxy.nnrp.rawjson import members
-from teeline.validators.fields.nnrp import OPERATIONS, SCHEMA_VERSION, is_count
+from teeline.validators.fields.nnrp import ENVELOPE, OPERATIONS, SCHEMA_VERSION, is_count
 from teeline.validators.wire.json import JsonFaultKind, decode
+from teeline.validators.wire.jsonraw import members_of
 
 CHAT: Final = "chat.completions.create"
 MAX_TIMEOUT_MS: Final = 24 * 3600 * 1000
@@ -22,6 +22,7 @@ _FATAL: Final = frozenset(
     {JsonFaultKind.INVALID, JsonFaultKind.TRAILING, JsonFaultKind.BOM, JsonFaultKind.NONFINITE}
     | {JsonFaultKind.UTF8, JsonFaultKind.DEPTH, JsonFaultKind.EMPTY}
 )
+_MEMBERS: Final = frozenset(f"/{name}" for name in ENVELOPE)
 _HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]{1,256}\Z")
 
 
@@ -62,13 +63,12 @@ def read_request(payload: bytes, offered: frozenset[str]) -> Request:
         raise refused("missing_messages", "messages is required.")
     if "nnrp" in body:
         raise refused("invalid_body", "nnrp belongs in the envelope, not in its body.")
-    try:
-        text = members(payload.decode("utf-8"))["body"]
-    except ValueError:
-        raise refused("invalid_envelope", "The envelope has a member twice.") from None
+    if any(f.kind is JsonFaultKind.DUPLICATE_KEY and f.pointer in _MEMBERS for f in read.faults):
+        # Two readers could take it two ways.
+        raise refused("invalid_envelope", "The envelope has a member twice.")
     return Request(
         operation,
-        text.encode(),
+        members_of(payload)["body"],
         body,
         _header_value(envelope.get("request_id")),
         *_hints(envelope.get("nnrp")),

@@ -14,7 +14,7 @@ from teeline.proxy.nnrp.adapter.chat import DONE, document_of
 from teeline.proxy.nnrp.adapter.errors import BROKEN_OFF, of_event, unusable
 from teeline.proxy.nnrp.adapter.toolcalls import ToolCalls
 from teeline.proxy.nnrp.documents import FailedError, Problem
-from teeline.proxy.nnrp.rawjson import members
+from teeline.validators.wire.jsonraw import members_of
 
 _ENDS: Final = ("response.completed", "response.incomplete")
 _FUNCTION: Final = "function_call"
@@ -54,10 +54,7 @@ class ResponsesStream:
         response = event.get("response")
         if not isinstance(response, dict):
             raise unusable("The server ended a stream without its response.")
-        try:
-            self._response = members(data.decode("utf-8"))["response"].encode()
-        except ValueError:
-            raise unusable("The server sent an event with a member twice.") from None
+        self._response = members_of(data)["response"]
         self._usage = response.get("usage")
 
     def take(self, kind: Any, event: Mapping[str, Any]) -> Iterator[bytes]:

@@ -21,8 +21,8 @@ from teeline.proxy.nnrp.conformance.conversation import Conversation
 from teeline.proxy.nnrp.conformance.judge import judge
 from teeline.proxy.nnrp.conformance.suite import Recipe
 from teeline.proxy.nnrp.discovery import Ask
+from teeline.proxy.nnrp.documents import written
 from teeline.proxy.nnrp.observed import Observed
-from teeline.proxy.nnrp.rawjson import written
 from teeline.proxy.nnrp.tap import NnrpTap
 from teeline.proxy.nnrp.watch import Watch
 from teeline.proxy.sinks import Fanout

@@ -107,6 +107,7 @@ class Server:
     def __init__(self, script: Script) -> None:
         self._script = script
         self.port = 0
+        self.listening: asyncio.Server | None = None
         self.peers: list[Peer] = []
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -127,6 +128,11 @@ class Server:
         finally:
             writer.close()
 
+    def refuse(self) -> None:
+        """Takes no more connections."""
+        assert self.listening is not None
+        self.listening.close()
+
     async def settle(self) -> None:
         """Waits for all scripts; raises what one of them raised."""
         await asyncio.gather(*self._tasks)
@@ -136,6 +142,7 @@ class Server:
 async def nnrp_server(script: Script, port: int = 0) -> AsyncIterator[Server]:
     server = Server(script)
     listening = await asyncio.start_server(server.accept, "127.0.0.1", port)
+    server.listening = listening
     server.port = listening.sockets[0].getsockname()[1]
     try:
         yield server

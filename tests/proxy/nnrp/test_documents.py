@@ -17,10 +17,14 @@ def test_only_the_first_event_of_a_chunk_carries_it_and_as_it_was_written() -> N
     assert second == events[1]
 
 
-@pytest.mark.parametrize("chunk", [b'{\n"n":1}', b'{\r"n":1}', b'{"n":"\\uD83D"}'])
-def test_a_chunk_that_would_break_its_event_is_left_out(chunk: bytes) -> None:
+def test_a_chunk_of_several_lines_comes_on_one() -> None:
+    (event,) = documents.with_chunk(iter([documents.text(0, "a")]), b'{\r\n"n":1\n}\n')
+    assert event.endswith(b',"openai_chunk":{  "n":1 }}')
+
+
+def test_a_chunk_that_may_hold_half_a_pair_is_left_out() -> None:
     event = documents.text(0, "a")
-    assert list(documents.with_chunk(iter([event]), chunk)) == [event]
+    assert list(documents.with_chunk(iter([event]), b'{"n":"\\uD83D"}')) == [event]
 
 
 @pytest.mark.parametrize(
@@ -53,3 +57,7 @@ def test_an_error_keeps_what_else_its_server_said() -> None:
 def test_a_completed_body_is_embedded_byte_for_byte() -> None:
     body = b'{"n" : 12345678901234567890123, "f":1.50}'
     assert documents.completed(body) == b'{"type":"response.completed","body":' + body + b"}"
+
+
+def test_half_a_surrogate_pair_is_written_as_what_stands_for_it() -> None:
+    assert json.loads(documents.written({"a": "x\ud83d"}).decode()) == {"a": "x\ufffd"}

@@ -24,8 +24,7 @@ from teeline.proxy.nnrp.address import Address
 from teeline.proxy.nnrp.clientlink import Endpoint
 from teeline.proxy.nnrp.conformance.runner import Target, run_case
 from teeline.proxy.nnrp.conformance.suite import Recipe, load
-from teeline.proxy.nnrp.documents import Problem
-from teeline.proxy.nnrp.rawjson import written
+from teeline.proxy.nnrp.documents import Problem, written
 from teeline.proxy.nnrp.server import NnrpServer
 from teeline.proxy.nnrp.serverconnection import Reply, Service
 from teeline.proxy.nnrp.submit import Submit

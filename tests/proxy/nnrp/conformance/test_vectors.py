@@ -73,8 +73,8 @@ def test_a_recipe_s_vector_is_its_submit() -> None:
 
 
 def test_the_kept_vectors_are_regenerated_byte_for_byte() -> None:
-    """``teeline nnrp vectors`` writes them; conversations and recipes alone are kept."""
-    made = "".join(vector.line() for vector in [*of_conversations(), *of_recipes()])
+    """Written by ``teeline nnrp vectors --kind conversation --kind recipe``."""
+    made = "".join(vector.line() for vector in generated(("conversation", "recipe")))
     assert made == KEPT.read_text(encoding="utf-8")
 
 
