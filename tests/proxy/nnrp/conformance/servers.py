@@ -95,19 +95,24 @@ def _two_calls() -> Iterator[str]:
 
 
 @asynccontextmanager
-async def upstream() -> AsyncIterator[Upstream]:
-    """The way to such a server."""
+async def engine() -> AsyncIterator[str]:
+    """Such a server; its base URL."""
     app = web.Application()
     app.router.add_route("*", "/v1/{path:.*}", capable)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        async with Upstream(UpstreamOptions(url)) as way:
-            yield way
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def upstream() -> AsyncIterator[Upstream]:
+    """The way to such a server."""
+    async with engine() as url, Upstream(UpstreamOptions(url)) as way:
+        yield way
 
 
 @asynccontextmanager
