@@ -122,7 +122,7 @@ class NnrpServer:
         if not socket.can_prepare(request):
             return web.Response(status=426, headers={"Upgrade": "websocket"})
         await socket.prepare(request)
-        link = _WebSocket(socket)
+        link = _WebSocket(socket, request.transport)
         connection = ServerConnection(link, self._service, self._limits, self._room)
         self._sockets.add(connection)
         try:
@@ -218,18 +218,25 @@ class _Stream(asyncio.Protocol):
         if not self._transport.is_closing():
             self._transport.write(packet)
 
+    @property
+    def writable(self) -> bool:
+        return self._writable.is_set()
+
     async def drain(self) -> None:
         await self._writable.wait()
 
     def close(self) -> None:
         self._transport.close()
 
+    def abort(self) -> None:
+        self._transport.abort()
+
 
 class _WebSocket:
     """A WebSocket; its writing is asynchronous, so that packets wait in line for a task."""
 
-    def __init__(self, socket: web.WebSocketResponse) -> None:
-        self._socket = socket
+    def __init__(self, socket: web.WebSocketResponse, transport: asyncio.Transport | None) -> None:
+        self._socket, self._transport = socket, transport
         self._line: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._waiting = 0
         self._writable = asyncio.Event()
@@ -244,11 +251,19 @@ class _WebSocket:
             self._writable.clear()
         self._line.put_nowait(packet)
 
+    @property
+    def writable(self) -> bool:
+        return self._writable.is_set()
+
     async def drain(self) -> None:
         await self._writable.wait()
 
     def close(self) -> None:
         self._line.put_nowait(None)
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
 
     async def _send(self) -> None:
         try:

@@ -37,6 +37,8 @@ from teeline.validators.wire.nnrpcontrol import close_meta
 
 log = logging.getLogger("teeline.nnrp")
 
+MAX_UNANSWERED: Final = 4096
+"""Packets that are taken from a client that reads no answers."""
 RETRY_MS: Final = 1000
 """Milliseconds after which a client that met a bound may ask again."""
 _CANCELLED_STATUS: Final = 499
@@ -52,11 +54,18 @@ class Link(Protocol):
     def write(self, packet: bytes) -> None:
         """Sends a whole packet behind all that were written before; nothing once the client has gone."""
 
+    @property
+    def writable(self) -> bool:
+        """Whether the client takes what is written, within bounds."""
+
     async def drain(self) -> None:
-        """Returns once the client takes more."""
+        """Returns once the client takes more, or has gone."""
 
     def close(self) -> None:
         """Ends the connection behind what was written."""
+
+    def abort(self) -> None:
+        """Ends the connection at once."""
 
 
 class Service(Protocol):
@@ -78,8 +87,8 @@ class Why(enum.Enum):
 class Reply:
     """The answer to one operation, in the order in which it is told. Nothing follows its end."""
 
-    def __init__(self, link: Link, submit: Submit) -> None:
-        self._link, self._submit = link, submit
+    def __init__(self, link: Link, submit: Submit, patience: float) -> None:
+        self._link, self._submit, self._patience = link, submit, patience
         self._sequence = 0
         self.ended = False
 
@@ -91,7 +100,24 @@ class Reply:
         session, frame, operation, _ = self._submit
         packet = encode.partial_result(session, frame, operation, self._sequence, event)
         self._link.write(packet)
-        await self._link.drain()
+        await self._room()
+
+    async def complete(self, document: bytes) -> None:
+        """Ends the operation with the document of a success, which may be large: waits as ``event``."""
+        await self._room()
+        self.end(document, 200)
+
+    async def _room(self) -> None:
+        """Waits for a client that is slow, and leaves one that takes nothing at all."""
+        if self._link.writable:
+            return
+        try:
+            async with asyncio.timeout(self._patience):
+                while not self._link.writable:
+                    await self._link.drain()
+        except TimeoutError:
+            log.warning("left a client that read nothing for %.0f s", self._patience)
+            self._link.abort()
 
     def end(self, document: bytes | None, status: int) -> None:
         """Ends the operation with a document of the profile; None: an empty success."""
@@ -162,6 +188,7 @@ class ServerConnection:
         self._splitter = Splitter(limits.body)
         self._greeted = False
         self._over = False
+        self._unanswered = 0
         self._sessions: dict[int, _Session] = {}
         self._opened = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -189,6 +216,11 @@ class ServerConnection:
         if self._over:
             return
         for packet in self._splitter.feed(data):
+            self._unanswered = 0 if self._link.writable else self._unanswered + 1
+            if self._unanswered > MAX_UNANSWERED:
+                # Not paused instead: a cancel must come through, however much waits to be read.
+                self._link.abort()
+                return
             self._packet(packet)
             if self._over:
                 return
@@ -278,7 +310,7 @@ class ServerConnection:
             self._tell(ErrorCode.INVALID_STATE, ErrorScope.FRAME, packet, detail)
             return
         submit = Submit(session.id, packet.frame, operation_id, b"")
-        reply = Reply(self._link, submit)
+        reply = Reply(self._link, submit, self._limits.patience)
         try:
             if meta is None:
                 raise refused("request_too_large", "The request is too large.", 413)

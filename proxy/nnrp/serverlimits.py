@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """``body``: bytes of a packet. ``handshake``: seconds until a session must be open."""
+    """``body``: bytes of a packet. ``handshake``: seconds until a session must be open.
+
+    ``patience``: seconds in which a client that is sent something has to read some of it.
+    """
 
     connections: int = 256
     sessions: int = 16
@@ -18,6 +21,7 @@ class ServerLimits:
     operations: int = 256
     body: int = 16 * 1024 * 1024
     handshake: float = 10.0
+    patience: float = 60.0
 
 
 class Room:

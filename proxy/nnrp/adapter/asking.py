@@ -18,10 +18,17 @@ class _Kept:
     def write(self, packet: bytes) -> None:
         return
 
+    @property
+    def writable(self) -> bool:
+        return True
+
     async def drain(self) -> None:
         return
 
     def close(self) -> None:
+        return
+
+    def abort(self) -> None:
         return
 
 
@@ -29,7 +36,7 @@ class _Heard(Reply):
     """The answer to one operation, kept."""
 
     def __init__(self, submit: Submit) -> None:
-        super().__init__(_Kept(), submit)
+        super().__init__(_Kept(), submit, 0.0)
         self.observed = Observed()
 
     async def event(self, event: bytes) -> None:

@@ -111,7 +111,7 @@ class Adapter:
         except CancelledByHintError:
             reply.end(documents.cancelled("cancel_after_events"), 499)
         else:
-            reply.end(document, 200)
+            await reply.complete(document)
 
     async def _asked(
         self, asked: Path, request: Request, stream: Stream | None, told: _Told

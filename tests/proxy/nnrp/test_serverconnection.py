@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from teeline.proxy.nnrp.serverconnection import Reply, ServerConnection
+from teeline.proxy.nnrp.serverconnection import MAX_UNANSWERED, Reply, ServerConnection
 from teeline.proxy.nnrp.serverlimits import Room, ServerLimits
 from teeline.proxy.nnrp.submit import Submit
 from teeline.validators.wire import nnrpencode as encode
@@ -49,7 +49,7 @@ class FakeLink:
     def __init__(self) -> None:
         self._splitter = Splitter(1 << 24)
         self.packets: list[Packet] = []
-        self.closed = False
+        self.closed = self.aborted = False
         self.room = asyncio.Event()
         self.room.set()
         self.news = asyncio.Event()
@@ -58,11 +58,18 @@ class FakeLink:
         self.packets += self._splitter.feed(packet)
         self.news.set()
 
+    @property
+    def writable(self) -> bool:
+        return self.room.is_set()
+
     async def drain(self) -> None:
         await self.room.wait()
 
     def close(self) -> None:
         self.closed = True
+
+    def abort(self) -> None:
+        self.aborted = True
 
     async def until(self, kind: Message) -> Packet:
         """The first packet of a kind that was not asked for before; it is taken out."""
@@ -291,6 +298,54 @@ def test_a_slow_client_holds_its_operations_back() -> None:
         server.link.room.set()
         await server.link.until(Message.RESULT_PUSH)
         assert told == 100
+
+    run(work())
+
+
+def test_large_ends_wait_for_a_slow_client_one_by_one() -> None:
+    async def whole(submit: Submit, reply: Reply) -> None:
+        await reply.complete(DOCUMENT)
+
+    async def work() -> None:
+        server = Server(Serves(whole))
+        server.link.room.clear()
+        for frame in (1, 2):
+            server.submit(frame, 1000 + frame)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert server.link.packets == []
+        server.link.room.set()
+        await server.link.until(Message.RESULT_PUSH)
+        await server.link.until(Message.RESULT_PUSH)
+
+    run(work())
+
+
+def test_a_client_that_reads_nothing_is_left() -> None:
+    async def busy(submit: Submit, reply: Reply) -> None:
+        await reply.event(b"{}")
+
+    async def work() -> None:
+        server = Server(Serves(busy), ServerLimits(patience=0.01))
+        server.link.room.clear()
+        server.submit()
+        while not server.link.aborted:
+            await asyncio.sleep(0.001)
+        server.connection.lost()
+
+    run(work())
+
+
+def test_a_client_that_asks_and_reads_no_answer_is_left() -> None:
+    async def work() -> None:
+        server = Server()
+        server.says(*[encode.ping(1)] * (2 * MAX_UNANSWERED))
+        assert not server.link.aborted
+        server.link.room.clear()
+        server.says(*[encode.ping(1)] * MAX_UNANSWERED)
+        assert not server.link.aborted
+        server.says(encode.ping(1))
+        assert server.link.aborted
 
     run(work())
 

@@ -141,6 +141,9 @@ class _Edited(Reply):
         if changed is not None:
             await self._reply.event(written(changed))
 
+    async def complete(self, document: bytes) -> None:
+        self.end(document, 200)
+
     def end(self, document: bytes | None, status: int) -> None:
         changed = self._edit(json.loads(document or b"{}"))
         self._reply.end(written(changed) if changed is not None else None, status)
