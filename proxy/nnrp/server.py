@@ -17,8 +17,9 @@ from typing import Final
 from aiohttp import WSMsgType, web
 
 from teeline.proxy.nnrp.address import Address
-from teeline.proxy.nnrp.serverconnection import ServerConnection, Service
+from teeline.proxy.nnrp.serverconnection import ServerConnection
 from teeline.proxy.nnrp.serverlimits import Room, ServerLimits
+from teeline.proxy.nnrp.serverreply import Service
 from teeline.proxy.sockets import keep_alive
 
 log = logging.getLogger("teeline.nnrp")

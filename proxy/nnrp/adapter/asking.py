@@ -8,7 +8,7 @@ from __future__ import annotations
 from teeline.proxy.nnrp.adapter.service import Adapter
 from teeline.proxy.nnrp.discovery import Ask
 from teeline.proxy.nnrp.observed import Observed
-from teeline.proxy.nnrp.serverconnection import Reply
+from teeline.proxy.nnrp.serverreply import Reply
 from teeline.proxy.nnrp.submit import Submit
 
 

@@ -16,7 +16,7 @@ from teeline.proxy.nnrp.adapter.envelope import Request, read_request
 from teeline.proxy.nnrp.adapter.errors import of_answer, path_is_absent
 from teeline.proxy.nnrp.adapter.upstream import Answer, Upstream
 from teeline.proxy.nnrp.documents import FailedError, Problem, refused
-from teeline.proxy.nnrp.serverconnection import Reply
+from teeline.proxy.nnrp.serverreply import Reply
 from teeline.proxy.nnrp.submit import Submit
 from teeline.validators.fields.nnrp import OPERATIONS
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from teeline.proxy.cli.nnrp import command
 from teeline.proxy.nnrp.adapter.service import Adapter
-from teeline.proxy.nnrp.serverconnection import Service
+from teeline.proxy.nnrp.serverreply import Service
 from tests.proxy.nnrp.conformance.schemas import PLAN, RESULTS, validate
 from tests.proxy.nnrp.conformance.servers import LEVEL1, Faulty, serving, upstream, without
 

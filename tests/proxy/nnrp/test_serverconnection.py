@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from teeline.proxy.nnrp.serverconnection import MAX_UNANSWERED, Reply, ServerConnection
+from teeline.proxy.nnrp.serverconnection import MAX_UNANSWERED, ServerConnection
 from teeline.proxy.nnrp.serverlimits import Room, ServerLimits
+from teeline.proxy.nnrp.serverreply import Reply
 from teeline.proxy.nnrp.submit import Submit
 from teeline.validators.wire import nnrpencode as encode
 from teeline.validators.wire.nnrp import (

@@ -26,7 +26,7 @@ from teeline.proxy.nnrp.conformance.runner import Target, run_case
 from teeline.proxy.nnrp.conformance.suite import Recipe, load
 from teeline.proxy.nnrp.documents import Problem, written
 from teeline.proxy.nnrp.server import NnrpServer
-from teeline.proxy.nnrp.serverconnection import Reply, Service
+from teeline.proxy.nnrp.serverreply import Reply, Service
 from teeline.proxy.nnrp.submit import Submit
 from teeline.validators.fields.nnrp import COMPLETED, ERROR, OPERATIONS, TERMINALS
 from teeline.validators.nnrp.capabilities import Capabilities, Declared

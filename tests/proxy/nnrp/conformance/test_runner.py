@@ -21,8 +21,8 @@ from teeline.proxy.nnrp.conformance.runner import (
 )
 from teeline.proxy.nnrp.conformance.suite import Recipe, load
 from teeline.proxy.nnrp.discovery import discover
-from teeline.proxy.nnrp.serverconnection import Reply
 from teeline.proxy.nnrp.serverlimits import ServerLimits
+from teeline.proxy.nnrp.serverreply import Reply
 from teeline.proxy.nnrp.submit import Submit
 from tests.proxy.nnrp.conformance.schemas import RESULTS, validate
 from tests.proxy.nnrp.conformance.servers import (
