@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import orjson
 
-from bench.traffic import CHUNKS, FIELDS, answer, events, request
-from teeline.validators.events import Closed, RequestHead, ResponseHead
+from bench.traffic import CHUNKS, FIELDS, Shape, answer, events, request
+from teeline.validators.events import Closed, RequestHead, ResponseHead, SchemaCheck, SchemaResult
 from teeline.validators.inspector import Inspector
 from teeline.validators.model import Ended, Exchange
 
@@ -33,19 +33,29 @@ class Cost:
     micros: float
 
 
-def inspected(pieces: Iterable[bytes], body: bytes, content_type: str) -> Exchange:
-    """A whole exchange; RuntimeError where it is not found clean, for then another is measured."""
+def inspected(
+    pieces: Iterable[bytes], body: bytes, content_type: str, *, full: bool = True
+) -> Exchange:
+    """A whole exchange, schemas taken to hold; RuntimeError where it is not found clean.
+
+    ``full`` False: it is meant to be beyond the limits.
+    """
     exchange = Exchange()
     inspector = Inspector(exchange)
     inspector.request_head(_REQUEST_HEAD, _AT)
     inspector.request_body(body, _AT)
     inspector.request_end(_AT)
     inspector.response_head(ResponseHead(200, (("Content-Type", content_type), *FIELDS)), _AT)
+    checks: list[SchemaCheck] = []
     for piece in pieces:
-        inspector.response_body(piece, _AT)
+        if outputs := inspector.response_body(piece, _AT):
+            checks += [output for output in outputs if isinstance(output, SchemaCheck)]
     closed = inspector.end(Ended.COMPLETE, _AT)
-    if not isinstance(closed[-1], Closed) or exchange.inspection != "full":
-        raise RuntimeError(f"the exchange was not inspected in full: {exchange.inspection}")
+    checks += [output for output in closed if isinstance(output, SchemaCheck)]
+    for check in checks:
+        closed = inspector.schema_result(check.ticket, SchemaResult(), _AT)
+    if not isinstance(closed[-1], Closed) or (exchange.inspection == "full") is not full:
+        raise RuntimeError(f"the exchange was inspected: {exchange.inspection}")
     if exchange.violations:
         raise RuntimeError(f"not clean: {[v.rule.id for v in exchange.violations]}")
     return exchange
@@ -54,7 +64,7 @@ def inspected(pieces: Iterable[bytes], body: bytes, content_type: str) -> Exchan
 def costs(repeats: int, loops: int) -> list[Cost]:
     """Each figure is the best of ``repeats`` runs of ``loops`` exchanges."""
     stream, document = events(), answer()
-    asked = request(stream=True).partition(b"\r\n\r\n")[2]
+    asked = request(Shape()).partition(b"\r\n\r\n")[2]
     asked_json = request().partition(b"\r\n\r\n")[2]
     data = [event[len(b"data: ") : -2] for event in stream[:-1]]
     joined = [b"".join(stream)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -60,6 +61,10 @@ class Process:
         """User and system time of the process, its threads and its children, in seconds."""
         return sum(_cpu_seconds(pid) for pid in _tree(self._process.pid))
 
+    def memory(self) -> int:
+        """Resident bytes of the process and its children."""
+        return sum(_resident(pid) for pid in _tree(self._process.pid))
+
     def close(self) -> None:
         """Ends its input and waits; a program that does not end by that is terminated."""
         for pipe in (self._process.stdin, self._process.stdout):
@@ -83,6 +88,12 @@ def cores() -> tuple[int | None, int | None]:
     return (usable[0], usable[1]) if len(usable) > 1 else (None, None)
 
 
+def raise_descriptor_limit() -> None:
+    """Takes as many descriptors as the system lets this process have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 async def serve_until_input_ends(port: int) -> None:
     """What a server program does once it listens: it says so, and waits."""
     sys.stdout.write(f"{port}\n")
@@ -98,6 +109,11 @@ def _cpu_seconds(pid: int) -> float:
     # clock_getcpuclockid(3): Linux makes the clock of a process out of its id. The figures of
     # /proc/PID/stat are those of this clock, cut to hundredths of a second.
     return time.clock_gettime((~pid << 3) | 2)
+
+
+def _resident(pid: int) -> int:
+    pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * resource.getpagesize()
 
 
 def _tree(pid: int) -> list[int]:

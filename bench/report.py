@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -44,7 +46,10 @@ def table(samples: Sequence[Sample], targets: Sequence[Target], plan: Plan) -> l
     lines = []
     for workload in plan.workloads:
         lines.append(f"{workload.name}: µs CPU per {workload.unit}, medians")
-        lines.append(_row("target", "µs CPU", f"÷ {BASE} [min-max]", "client + mock µs", "units/s"))
+        columns = ["µs CPU", f"÷ {BASE} [min-max]", "client + mock µs", "units/s"]
+        if workload.shape and workload.shape.stamped:
+            columns += ["µs late, p50", "p99"]
+        lines.append(_row("target", *columns))
         lines += [_line(samples, workload.name, target.name) for target in targets]
         lines.append("")
     lines += [f"{target.name}: {target.about}" for target in targets]
@@ -56,13 +61,17 @@ def _line(samples: Sequence[Sample], workload: str, target: str) -> str:
     found = ratios(samples, workload, target, BASE)
     shown = f"{median(found):.2f} [{min(found):.2f}-{max(found):.2f}]" if found else "-"
     own = median(map(per_unit, mine))
-    return _row(
-        target,
+    cells = [
         f"{own:.1f}" if own else "-",
         shown,
         f"{median(map(peers_per_unit, mine)):.1f}",
         f"{median(s.units / s.seconds for s in mine):.0f}",
-    )
+    ]
+    if any(any(s.latencies) for s in mine):
+        cells += [
+            f"{median(values):.0f}" for values in zip(*(s.latencies for s in mine), strict=True)
+        ]
+    return _row(target, *cells)
 
 
 def _row(*cells: str) -> str:
@@ -70,16 +79,25 @@ def _row(*cells: str) -> str:
     return f"  {first:<10}" + "".join(f"{cell:>20}" for cell in others)
 
 
-def document(samples: Sequence[Sample], rounds: int) -> dict[str, Any]:
-    """The raw rounds, with what one has to know of the machine to read them."""
+def machine() -> dict[str, Any]:
+    """What one has to know of the machine, and of the day, to read figures."""
     return {
-        "v": 1,
-        "machine": {
-            "python": platform.python_version(),
-            "cores": len(os.sched_getaffinity(0)),
-            "pinned": cores()[0] is not None,
-            "load": os.getloadavg()[0],
-        },
-        "rounds": rounds,
-        "samples": [asdict(sample) for sample in samples],
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "pinned": cores()[0] is not None,
+        "load": os.getloadavg()[0],
     }
+
+
+def _cpu_model() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def document(samples: Sequence[Sample], rounds: int) -> dict[str, Any]:
+    """The raw rounds."""
+    return {"v": 1, "rounds": rounds, "samples": [asdict(sample) for sample in samples]}

@@ -15,21 +15,29 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.load import Order
+from bench.load import Done, Order
 from bench.process import Process, cores, python
 from bench.targets import Around, Target
-from bench.traffic import CHUNKS
+from bench.traffic import PACE, Shape
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """``units`` are what a request counts as; ``total`` and ``concurrency`` count requests."""
+    """``total`` and ``concurrency`` count requests; ``shape`` is the stream that each asks for."""
 
     name: str
-    unit: str
-    units: int
     total: int
     concurrency: int
+    shape: Shape | None = None
+
+    @property
+    def unit(self) -> str:
+        return "chunk" if self.shape else "request"
+
+    @property
+    def units(self) -> int:
+        """What one request counts as."""
+        return self.shape.chunks if self.shape else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +49,18 @@ class Plan:
     settle: float
 
 
-FULL = Plan(
-    (
-        Workload("json", "request", 1, 1000, 16),
-        Workload("paced", "chunk", CHUNKS, 40, 20),
-        Workload("burst", "chunk", CHUNKS, 64, 16),
-    ),
-    warm_up=32,
-    settle=0.8,
-)
+JSON = Workload("json", 1000, 16)
+PACED = Workload("paced", 40, 20, Shape(PACE))
+FULL = Plan((JSON, PACED, Workload("burst", 64, 16, Shape())), warm_up=32, settle=0.8)
+LATENCY = Plan((Workload("latency", 50, 50, Shape(0.02, stamped=True)),), warm_up=50, settle=0.8)
+"""Fifty streams at once, an event every 20 ms, each with the time it was sent at."""
+GATE = Plan((JSON, PACED), warm_up=32, settle=0.8)
 QUICK = Plan(
     (
-        Workload("json", "request", 1, 8, 2),
-        Workload("paced", "chunk", CHUNKS, 2, 2),
-        Workload("burst", "chunk", CHUNKS, 2, 2),
+        Workload("json", 8, 2),
+        Workload("paced", 2, 2, Shape(PACE)),
+        Workload("burst", 2, 2, Shape()),
+        Workload("latency", 2, 2, Shape(PACE, stamped=True)),
     ),
     warm_up=1,
     settle=0.0,
@@ -64,7 +70,10 @@ QUICK = Plan(
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """CPU in seconds: of the target (0 where there is none), of the mock, of the client."""
+    """CPU in seconds: of the target (0 where there is none), of the mock, of the client.
+
+    ``latencies``: microseconds from write to read of stamped streams, median and 99th percentile.
+    """
 
     round: int
     workload: str
@@ -74,41 +83,62 @@ class Sample:
     mock_cpu: float
     client_cpu: float
     seconds: float
+    latencies: tuple[float, float] = (0.0, 0.0)
 
 
 class Bench:
     """The processes of a run. ``sample`` measures one target once."""
 
     def __init__(
-        self, mock: Process, client: Process, targets: dict[str, tuple[Process | None, int]]
+        self, mock: Process, client: Process, targets: dict[str, tuple[Process | None, int, str]]
     ) -> None:
         self._mock = mock
-        self._client = client
+        self.client = client
         self._targets = targets
 
-    def load(self, target: str, workload: Workload, total: int) -> float:
-        """Sends requests and waits for all answers; the seconds it took. RuntimeError for others."""
-        port = self._targets[target][1]
-        order = Order(port, workload.name, total, workload.concurrency)
-        done = json.loads(self._client.ask(json.dumps(asdict(order))))
-        if done["answered"] != total:
-            raise RuntimeError(f"{target}: {done['answered']} of {total} requests were answered")
-        return float(done["seconds"])
+    def load(self, target: str, workload: Workload, total: int) -> Done:
+        """Sends requests and waits for all answers. RuntimeError where some aren't right."""
+        _, port, path = self._targets[target]
+        shape = tuple(workload.shape or ())
+        order = Order(port, total, workload.concurrency, shape, path=path)
+        done = ordered(self.client, order)
+        if done.answered != total:
+            raise RuntimeError(f"{target}: {done.answered} of {total} requests were answered")
+        return done
 
     def sample(self, number: int, target: str, workload: Workload, settle: float) -> Sample:
         before = self._cpu(target)
-        seconds = self.load(target, workload, workload.total)
+        done = self.load(target, workload, workload.total)
         time.sleep(settle)
         own, mock, client = (
             now - then for now, then in zip(self._cpu(target), before, strict=True)
         )
         units = workload.units * workload.total
-        return Sample(number, workload.name, target, units, own, mock, client, seconds)
+        return Sample(
+            number, workload.name, target, units, own, mock, client, done.seconds, done.latencies
+        )
+
+    def port(self, target: str) -> int:
+        return self._targets[target][1]
+
+    def cpu_seconds(self, target: str) -> float:
+        """What it has used so far; 0 where there is no proxy."""
+        process = self._targets[target][0]
+        return process.cpu_seconds() if process else 0.0
+
+    def memory(self, target: str) -> int:
+        """Resident bytes; 0 where there is no proxy."""
+        process = self._targets[target][0]
+        return process.memory() if process else 0
 
     def _cpu(self, target: str) -> tuple[float, float, float]:
-        process = self._targets[target][0]
-        own = process.cpu_seconds() if process else 0.0
-        return own, self._mock.cpu_seconds(), self._client.cpu_seconds()
+        own = self.cpu_seconds(target)
+        return own, self._mock.cpu_seconds(), self.client.cpu_seconds()
+
+
+def ordered(client: Process, order: Order) -> Done:
+    """Has a client carry out an order."""
+    return Done(**json.loads(client.ask(json.dumps(asdict(order)))))
 
 
 @contextmanager
@@ -128,14 +158,14 @@ def bench(targets: Sequence[Target]) -> Iterator[Bench]:
         client = start(python("bench.load"), peer_core)
         mock_port = mock.port()
         upstream, otlp = (f"http://127.0.0.1:{port}" for port in (mock_port, collector.port()))
-        running: dict[str, tuple[Process | None, int]] = {}
+        running: dict[str, tuple[Process | None, int, str]] = {}
         for target in targets:
             if target.command is None:
-                running[target.name] = (None, mock_port)
+                running[target.name] = (None, mock_port, target.path)
                 continue
             around = Around(upstream, otlp, folder / target.name)
             process = start(target.command(around), target_core, around)
-            running[target.name] = (process, process.port())
+            running[target.name] = (process, process.port(), target.path)
         yield Bench(mock, client, running)
 
 

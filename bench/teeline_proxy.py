@@ -1,7 +1,8 @@
-"""teeline as a target: ``python -m bench.teeline_proxy MODE UPSTREAM``.
+"""teeline as a target: ``python -m bench.teeline_proxy MODE UPSTREAM [LARGE]``.
 
 ``bare`` forwards and inspects nothing, ``inspect`` checks every exchange and tells nobody, ``full``
-adds the audit log (in TEELINE_BENCH_AUDIT) and OTLP where the OTEL_* variables say.
+adds the audit log (in TEELINE_BENCH_AUDIT) and OTLP where the OTEL_* variables say. ``LARGE`` is
+another upstream, at the prefix ``/large``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from teeline.config.model import Config, ListenAddress, UpstreamConfig, Upstream
 from teeline.proxy import memory, server
 from teeline.proxy.audit.record import Origin, ruleset_id
 from teeline.proxy.audit.sink import AuditSink
+from teeline.proxy.inspectpool import InspectPool
 from teeline.proxy.reports.model import tool_version
+from teeline.proxy.schemapool import SchemaPool
 from teeline.proxy.sinks import Sink
 from teeline.proxy.telemetry.sink import TelemetrySink
 from teeline.validators.events import Closed, Opened, Output, RequestHead, ResponseHead
@@ -33,7 +36,12 @@ class NoInspector:
     pending = 0
 
     def __init__(
-        self, exchange: Exchange, limits: Limits = DEFAULT_LIMITS, history: History | None = None
+        self,
+        exchange: Exchange,
+        limits: Limits = DEFAULT_LIMITS,
+        history: History | None = None,
+        *,
+        aside: bool = False,
     ) -> None:
         self._exchange = exchange
 
@@ -65,15 +73,25 @@ def sinks() -> list[Sink]:
     return [telemetry, AuditSink(directory, origin=Origin(tool_version(), ruleset_id(register())))]
 
 
-async def main(mode: str, upstream: str) -> None:
+def configured(upstream: str, large: str | None) -> Config:
+    """One upstream, and the one for large documents where there is one."""
+    urls = [("mock", upstream, ""), *([("large", large, "/large")] if large else [])]
+    upstreams = (UpstreamConfig(UpstreamURL.parse(url), n, prefix=at) for n, url, at in urls)
+    return Config(tuple(upstreams), ListenAddress("127.0.0.1", 0))
+
+
+async def main(mode: str, upstream: str, large: str | None = None) -> None:
     if mode == "bare":
         # The server takes no other inspector as an argument; this is the name of the one in use.
         vars(memory)["Inspector"] = NoInspector
-    config = Config((UpstreamConfig(UpstreamURL.parse(upstream)),), ListenAddress("127.0.0.1", 0))
-    proxy = server.ProxyServer(config, sinks() if mode == "full" else ())
+    config = configured(upstream, large)
+    checker, aside = SchemaPool(timeout=config.schema.timeout), InspectPool(config.limits)
+    proxy = server.ProxyServer(config, sinks() if mode == "full" else (), checker, aside=aside)
     listener = (await proxy.start())[0]
     await serve_until_input_ends(listener.port)
     await proxy.stop(1.0)
+    await aside.close()
+    await checker.close()
 
 
 if __name__ == "__main__":

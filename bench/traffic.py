@@ -1,13 +1,15 @@
-"""The bytes that are measured: one request of about 1 KB, one answer of about 1 KB, one clean stream.
+"""The bytes that are measured: one request of about 1 KB, one answer of about 1 KB, clean streams.
 
-What belongs here: requests and answers as bytes, the same for every target. What doesn't: sending
-them (mock.py, load.py).
+What belongs here: requests and answers as bytes, the same for every target, and how a request says
+what stream it wants. What doesn't: sending them (mock.py, load.py).
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+import re
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 CHUNKS: Final = 100
 """Events of a stream with data, [DONE] not counted."""
@@ -19,8 +21,37 @@ _ID: Final = "chatcmpl-BxYz0123456789AbCdEf0123"
 _MODEL: Final = "mock-model"
 _WORDS: Final = ("the ", "quick ", "brown ", "fox ", "jumps ", "over ", "a ", "lazy ", "dog. ")
 
-PACED: Final = b"paced"
-"""Where it stands in a request, the stream comes with ``PACE``; otherwise as fast as it goes."""
+
+class Shape(NamedTuple):
+    """What stream a request asks for, in its system message.
+
+    ``pace``: seconds between two events, 0 for as fast as it goes. ``chunks``: events with data,
+    at least 3. ``stamped``: each text is the time it was sent at. ``held``: the stream stops before its last
+    chunk and stays open until the client leaves.
+    """
+
+    pace: float = 0.0
+    chunks: int = CHUNKS
+    stamped: bool = False
+    held: bool = False
+
+    def words(self) -> str:
+        return f"pace {self.pace} chunks {self.chunks} stamped {self.stamped:d} held {self.held:d}"
+
+    @classmethod
+    def asked(cls, body: bytes) -> Shape | None:
+        """The shape that a request's body asks for; None where it asks for no stream."""
+        match = _ASKED.search(body)
+        if match is None or b'"stream":true' not in body:
+            return None
+        return cls(float(match[1]), int(match[2]), match[3] == b"1", match[4] == b"1")
+
+
+_ASKED: Final = re.compile(rb"pace ([\d.]+) chunks (\d+) stamped ([01]) held ([01])")
+
+STAMP_SIZE: Final = 20
+"""Digits of a time in nanoseconds, of the clock that all processes of a machine share."""
+_NO_STAMP: Final = b"0" * STAMP_SIZE
 
 
 def _dumps(document: Any) -> bytes:
@@ -31,19 +62,22 @@ def _text(size: int) -> str:
     return ("".join(_WORDS) * (size // 30))[:size]
 
 
-def request(*, stream: bool = False, paced: bool = False) -> bytes:
-    """A whole request with its head."""
+def request(shape: Shape | None = None, *, size: int = 850, path: str = "/v1") -> bytes:
+    """A whole request with its head, for a stream where ``shape`` is given.
+
+    ``size``: characters of the user's message. ``path``: what stands before the operation's own.
+    """
     body: dict[str, Any] = {
         "model": _MODEL,
         "messages": [
-            {"role": "system", "content": "You are " + ("paced." if paced else "fast.")},
-            {"role": "user", "content": _text(850)},
+            {"role": "system", "content": shape.words() if shape else "You are fast."},
+            {"role": "user", "content": _text(size)},
         ],
         "temperature": 0.5,
     }
-    data = _dumps(body | ({"stream": True} if stream else {}))
+    data = _dumps(body | ({"stream": True} if shape else {}))
     head = (
-        "POST /v1/chat/completions HTTP/1.1\r\n"
+        f"POST {path}/chat/completions HTTP/1.1\r\n"
         "Host: bench\r\n"
         "Accept: application/json\r\n"
         "Authorization: Bearer sk-bench-0000\r\n"
@@ -54,11 +88,11 @@ def request(*, stream: bool = False, paced: bool = False) -> bytes:
     return head.encode() + data
 
 
-def answer() -> bytes:
-    """The body of an answer that does not stream."""
+def answer(size: int = 500) -> bytes:
+    """The body of an answer that does not stream, with a text of ``size`` characters."""
     message: dict[str, Any] = {
         "role": "assistant",
-        "content": _text(500),
+        "content": _text(size),
         "refusal": None,
         "annotations": [],
     }
@@ -73,12 +107,18 @@ def answer() -> bytes:
     return _dumps(_envelope("chat.completion", [choice]) | {"usage": usage})
 
 
-def events() -> list[bytes]:
-    """The events of a clean stream, ``CHUNKS`` with data and then [DONE]."""
+def events(chunks: int = CHUNKS, *, stamped: bool = False) -> list[bytes]:
+    """The events of a clean stream, ``chunks`` with data and then [DONE]."""
+    words = (_NO_STAMP.decode(),) if stamped else _WORDS
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": "", "refusal": None}]
-    deltas += [{"content": _WORDS[n % len(_WORDS)]} for n in range(CHUNKS - 2)]
-    chunks = [_chunk(delta) for delta in deltas] + [_chunk({}, "stop")]
-    return [b"data: %b\n\n" % chunk for chunk in chunks] + [b"data: [DONE]\n\n"]
+    deltas += [{"content": words[n % len(words)]} for n in range(chunks - 2)]
+    made = [_chunk(delta) for delta in deltas] + [_chunk({}, "stop")]
+    return [b"data: %b\n\n" % chunk for chunk in made] + [b"data: [DONE]\n\n"]
+
+
+def stamp(event: bytes, nanoseconds: int) -> bytes:
+    """A stamped stream's event with the time in it; others as they are."""
+    return event.replace(_NO_STAMP, b"%0*d" % (STAMP_SIZE, nanoseconds))
 
 
 def _chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
@@ -113,9 +153,9 @@ STREAM_HEAD: Final = _COMMON + (
 )
 
 
-def whole_answer() -> bytes:
+def whole_answer(size: int = 500) -> bytes:
     """An answer with its head."""
-    body = answer()
+    body = answer(size)
     fields = b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
     return _COMMON + fields + body
 
@@ -123,3 +163,13 @@ def whole_answer() -> bytes:
 def chunked(piece: bytes) -> bytes:
     """A piece in transfer coding; the empty piece is the end."""
     return b"%x\r\n%b\r\n" % (len(piece), piece)
+
+
+@lru_cache(maxsize=16)
+def pieces(shape: Shape) -> tuple[bytes, ...]:
+    """A stream as it is written: its events in transfer coding, the end with the last of them."""
+    made = [chunked(event) for event in events(shape.chunks, stamped=shape.stamped)]
+    if shape.held:
+        return tuple(made[:-2])  # neither the chunk that finishes nor [DONE]
+    made[-1] += chunked(b"")
+    return tuple(made)

@@ -168,6 +168,11 @@ class ProxyURL:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         return cls(parts.scheme, host, port, login)
 
+    def __str__(self) -> str:
+        """The proxy without its login."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
 
 FROM_ENVIRONMENT = "env"
 """In place of a proxy's URL: what HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY say."""
@@ -306,7 +311,7 @@ class AdminConfig:
 
 @dataclass(frozen=True, slots=True)
 class ClientsConfig:
-    """What clients may take of this process.
+    """What clients may take of each process that serves.
 
     ``connections`` open at once, None for as many as there are descriptors; more wait to be
     accepted. ``exchanges`` open at once, None for no limit; more get a 503. ``head``: bytes of a
@@ -329,14 +334,46 @@ class ShutdownConfig:
 
 @dataclass(frozen=True, slots=True)
 class SchemaConfig:
-    """``timeout``: seconds that the end of an exchange waits for schema checks at most."""
+    """Checks against schemas from requests, in processes that can be killed.
+
+    ``timeout``: seconds that the end of an exchange waits for schema checks at most. ``processes``
+    of each worker do them, beside one for those that are slow; ``queue`` checks wait at most, and
+    ``memory`` bytes bound the address space of a process.
+    """
 
     timeout: float = 1.0
+    processes: int = 1
+    queue: int = 64
+    memory: int = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class InspectPoolConfig:
+    """Documents beyond ``limits.in_place``, in processes that can be killed.
+
+    ``processes`` of each worker inspect them. ``queue`` bytes of documents are held at most for those
+    that wait or are inspected, ``memory`` bytes bound the address space of a process; one document
+    takes ``timeout`` seconds at most, and waits ``patience`` seconds at most before.
+    """
+
+    processes: int = 1
+    queue: int = 128 * 1024 * 1024
+    memory: int = 2 * 1024 * 1024 * 1024
+    timeout: float = 15.0
+    patience: float = 15.0
+
+
+AUTO_WORKERS = "auto"
+"""In place of a number of workers: as many as there are processors for this process."""
+MAX_WORKERS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Everything that is set. ValueError where the upstreams can't be told apart."""
+    """Everything that is set. ValueError where the upstreams can't be told apart.
+
+    ``workers``: processes that serve, 1 to MAX_WORKERS, or AUTO_WORKERS.
+    """
 
     upstreams: tuple[UpstreamConfig, ...]
     listen: ListenAddress = ListenAddress("127.0.0.1", 8787)
@@ -350,6 +387,8 @@ class Config:
     clients: ClientsConfig = ClientsConfig()
     shutdown: ShutdownConfig = ShutdownConfig()
     schema: SchemaConfig = SchemaConfig()
+    inspect_pool: InspectPoolConfig = InspectPoolConfig()
+    workers: int | str = 1
 
     def __post_init__(self) -> None:
         if not self.upstreams:

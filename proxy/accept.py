@@ -19,7 +19,9 @@ from typing import Any, Final
 log = logging.getLogger("teeline.accept")
 
 BACKLOG: Final = 1024
-_AT_ONCE: Final = 64
+AT_ONCE: Final = 64
+"""Connections that are taken in before others are served; one where processes share a socket, so that
+none takes all of a burst."""
 _PAUSE: Final = 0.25
 """Seconds until accepting is tried again where the system has no more to give."""
 _RESERVE: Final = 128
@@ -126,7 +128,9 @@ class Acceptor:
         make: Callable[[], Accepted],
         room: Room,
         tls: ssl.SSLContext | None = None,
+        at_once: int = AT_ONCE,
     ) -> None:
+        self._at_once = at_once
         self._sockets = sockets
         self._make = make
         self._room = room
@@ -136,10 +140,6 @@ class Acceptor:
         self._retry: asyncio.TimerHandle | None = None
         self._listening = False
         self._said = False
-
-    @property
-    def port(self) -> int:
-        return int(self._sockets[0].getsockname()[1])
 
     def start(self) -> None:
         """Begins to listen. Raises OSError."""
@@ -171,7 +171,7 @@ class Acceptor:
                 self._loop.remove_reader(sock)
 
     def _accept(self, sock: socket.socket) -> None:
-        for _ in range(_AT_ONCE):
+        for _ in range(self._at_once):
             if not self._room.take():
                 self._say(f"{self._room.limit} connections are open; more wait until one closes")
                 self._pause()

@@ -26,7 +26,7 @@ from aiohttp import web
 
 from teeline.config.model import AdminConfig, ListenAddress
 from teeline.proxy.telemetry import prometheus
-from teeline.proxy.telemetry.metrics import Meter
+from teeline.proxy.telemetry.metrics import Readings
 
 log = logging.getLogger("teeline.admin")
 
@@ -99,7 +99,7 @@ class AdminServer:
     def __init__(
         self,
         config: AdminConfig,
-        meter: Meter,
+        meter: Readings,
         ready: Ready,
         status: Status,
         pages: Iterable[web.AbstractRouteDef] = (),

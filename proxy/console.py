@@ -1,7 +1,8 @@
-"""The console sink: one line a violation, as it happens, for people who watch a terminal.
+"""The console: one line a violation, as it happens, for people who watch a terminal.
 
-What belongs here: wording, colour and damping of those lines. What doesn't: escaping (text.py), the
-reports of ``check`` and ``probe`` (reports/), the live page.
+What belongs here: wording, colour and damping of those lines. What doesn't: what is shown of a
+violation (sightings.py), escaping (text.py), the reports of ``check`` and ``probe`` (reports/), the
+live page.
 
 Damping: a kind is a rule, an upstream and an operation. Its first violation is written in full
 (with why it hurts, once a rule); after that only the 10th, 100th, 1000th ... exchange with it is
@@ -17,41 +18,36 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, TextIO
+from typing import Any, TextIO
 
 from teeline.proxy.background import Background
+from teeline.proxy.sightings import (
+    KINDS,
+    NAME,
+    OTHERS,
+    Kind,
+    News,
+    Seen,
+    Sighting,
+    kind_of,
+    sighting_of,
+)
 from teeline.proxy.text import printable
 from teeline.validators.events import Closed, Found, Opened
-from teeline.validators.model import Exchange, Place, Severity, Side, Unit, Verdict, Violation
+from teeline.validators.model import Severity, Verdict
 
 log = logging.getLogger("teeline.console")
 
 _CAPACITY = 1000
 """Lines that wait for a stuck terminal or pipe; more are counted and dropped."""
-_KINDS = 1000
-"""Kinds that are counted apart; more go into one sum."""
 _LISTED = 20
 """Kinds that the summary lists."""
-_NAME = 64
-"""Characters shown of a model's or an upstream's name."""
 _CLOSING = 2.0
 """Seconds that close waits for the stream."""
 
 _COLOURS = {Severity.FAIL: "\x1b[1;31m", Severity.WARN: "\x1b[33m", Severity.INFO: "\x1b[36m"}
 _DIM = "\x1b[2m"
 _RESET = "\x1b[0m"
-
-
-class Kind(NamedTuple):
-    """What counts as the same violation seen again."""
-
-    rule: str
-    severity: Severity
-    upstream: str
-    operation: str
-
-
-_OTHERS = Kind("(other kinds)", Severity.INFO, "", "")
 
 
 def wants_color(stream: TextIO, environ: Mapping[str, str]) -> bool:
@@ -63,37 +59,22 @@ def wants_color(stream: TextIO, environ: Mapping[str, str]) -> bool:
     return stream.isatty()
 
 
-def where(place: Place) -> str:
-    """A place in words: ``event 12 byte 2345 /choices/0/delta``, escaped."""
-    words = ["request"] if place.side is Side.REQUEST else []
-    words.append(f"{place.unit} {place.index}" if place.index else str(place.unit))
-    if place.unit is not Unit.HEAD:
-        words.append(f"byte {place.byte}")
-    if place.pointer:
-        words.append(printable(place.pointer))
-    return " ".join(words)
-
-
-class ConsoleSink:
-    """Writes violations of at least ``min_severity`` to a text stream, from a thread of its own.
+class Console:
+    """Tells of violations on a text stream, from a thread of its own.
 
     A stream that blocks (a stopped terminal, a full pipe) or fails loses lines, which are counted
     in ``lost``; it never holds up traffic. ``color`` None asks the stream and ``environ``.
     ``localtime`` turns a violation's Unix time into the wall-clock time that is shown.
     """
 
-    name = "console"
-
     def __init__(
         self,
         stream: TextIO,
-        min_severity: Severity = Severity.WARN,
         color: bool | None = None,
         localtime: Callable[[float], time.struct_time] = time.localtime,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._stream = stream
-        self._min = min_severity
         self._color = wants_color(stream, environ) if color is None else color
         self._localtime = localtime
         self._counts: Counter[Kind] = Counter()
@@ -112,27 +93,36 @@ class ConsoleSink:
             prompt=True,
         )
 
-    async def start(self) -> None:
+    @property
+    def kinds(self) -> Mapping[Kind, int]:
+        """In how many exchanges each kind was seen."""
+        return self._counts
+
+    def start(self) -> None:
         self._writer.start()
 
-    def opened(self, event: Opened) -> None: ...
+    def see(self, seen: Seen) -> None:
+        """Tells of a kind's first violation, or of a count that has passed a power of ten."""
+        kind, more, at, sighting = seen
+        if kind not in self._counts and len(self._counts) >= KINDS:
+            kind = OTHERS
+        before = self._counts[kind]
+        self._counts[kind] = count = before + more
+        if not before and sighting is not None and kind is not OTHERS:
+            self._say_all(self._in_full(kind, sighting))
+        if _passes_power_of_ten(before, count):
+            self._say(f"{self._stamp(at, kind)}  {count} exchanges with it so far")
 
-    def found(self, event: Found) -> None:
-        violation = event.violation
-        if violation.severity < self._min:
-            return
-        kind = self._kind(event.exchange, violation)
-        self._counts[kind] += 1
-        count = self._counts[kind]
-        if count == 1 and kind is not _OTHERS:
-            self._say_all(self._in_full(kind, event.exchange, violation))
-        elif _power_of_ten(count):
-            self._say(f"{self._stamp(violation, kind)}  {count} exchanges with it so far")
+    def count(self, exchanges: int, verdicts: Mapping[Verdict, int]) -> None:
+        """So many more exchanges are closed; the verdicts are those of exchanges with violations."""
+        self._exchanges += exchanges
+        self._verdicts.update(verdicts)
 
-    def closed(self, event: Closed) -> None:
-        self._exchanges += 1
-        if event.exchange.violations:
-            self._verdicts[event.exchange.verdict] += 1
+    def take(self, news: News) -> None:
+        """What another process saw."""
+        for seen in news.seen:
+            self.see(seen)
+        self.count(news.exchanges, news.verdicts)
 
     async def drain(self, deadline: float) -> None:
         await self._writer.flush(deadline)
@@ -145,36 +135,23 @@ class ConsoleSink:
         if not await self._writer.stop(_CLOSING):
             self.lost += self._writer.waiting
 
-    def _kind(self, exchange: Exchange, violation: Violation) -> Kind:
-        kind = Kind(
-            violation.rule.id,
-            violation.severity,
-            exchange.upstream,
-            exchange.operation or "other",
-        )
-        return kind if kind in self._counts or len(self._counts) < _KINDS else _OTHERS
-
-    def _stamp(self, violation: Violation, kind: Kind) -> str:
-        at = time.strftime("%H:%M:%S", self._localtime(violation.at))
-        return f"{at} {self._headline(kind)}"
+    def _stamp(self, at: float, kind: Kind) -> str:
+        return f"{time.strftime('%H:%M:%S', self._localtime(at))} {self._headline(kind)}"
 
     def _headline(self, kind: Kind) -> str:
         word = self._painted(kind.severity.name, _COLOURS[kind.severity])
-        names = (printable(kind.upstream, _NAME), printable(kind.operation, _NAME))
+        names = (printable(kind.upstream, NAME), printable(kind.operation, NAME))
         return f"{word} {kind.rule}  {' '.join(name for name in names if name)}"
 
-    def _in_full(self, kind: Kind, exchange: Exchange, violation: Violation) -> Iterator[str]:
-        model = f" {printable(exchange.model, _NAME)}" if exchange.model else ""
-        line = f"{self._stamp(violation, kind)}{model}  {where(violation.place)}: "
-        line += printable(violation.message, 500)
-        if violation.evidence:
-            line += f"  {printable(violation.evidence)}"
-        yield line
+    def _in_full(self, kind: Kind, sighting: Sighting) -> Iterator[str]:
+        model = f" {sighting.model}" if sighting.model else ""
+        line = f"{self._stamp(sighting.at, kind)}{model}  {sighting.where}: {sighting.message}"
+        yield f"{line}  {sighting.evidence}" if sighting.evidence else line
         if kind.rule not in self._explained:
             self._explained.add(kind.rule)
-            yield self._painted(f"         why: {printable(violation.rule.why, 500)}", _DIM)
-        if violation.note:
-            yield self._painted(f"         note: {printable(violation.note, 500)}", _DIM)
+            yield self._painted(f"         why: {sighting.why}", _DIM)
+        if sighting.note:
+            yield self._painted(f"         note: {sighting.note}", _DIM)
 
     def _summary(self) -> Iterator[str]:
         if not (self._exchanges or self._counts):
@@ -220,5 +197,47 @@ class ConsoleSink:
         return True
 
 
-def _power_of_ten(count: int) -> bool:
-    return count >= 10 and str(count).strip("0") == "1"
+def _passes_power_of_ten(before: int, count: int) -> bool:
+    """Whether 10, 100, 1000 ... is above ``before`` and not above ``count``."""
+    return count >= 10 and len(str(count)) > len(str(before))
+
+
+class ConsoleSink:
+    """Tells of this process's own violations of at least ``min_severity``; options are a Console's."""
+
+    name = "console"
+
+    def __init__(
+        self, stream: TextIO, min_severity: Severity = Severity.WARN, **options: Any
+    ) -> None:
+        self._console = Console(stream, **options)
+        self._min = min_severity
+
+    @property
+    def lost(self) -> int:
+        """Lines that were not shown."""
+        return self._console.lost
+
+    async def start(self) -> None:
+        self._console.start()
+
+    def opened(self, event: Opened) -> None: ...
+
+    def found(self, event: Found) -> None:
+        exchange, violation = event.exchange, event.violation
+        if violation.severity < self._min:
+            return
+        kinds = self._console.kinds
+        kind = kind_of(exchange, violation, kinds, len(kinds))
+        sighting = None if kind in kinds else sighting_of(exchange, violation)
+        self._console.see(Seen(kind, 1, violation.at, sighting))
+
+    def closed(self, event: Closed) -> None:
+        verdicts = {event.exchange.verdict: 1} if event.exchange.violations else {}
+        self._console.count(1, verdicts)
+
+    async def drain(self, deadline: float) -> None:
+        await self._console.drain(deadline)
+
+    async def close(self) -> None:
+        await self._console.close()

@@ -6,6 +6,7 @@ What belongs here: which page lies where, and whether they are fresh. What doesn
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Final
 import click
 
 from teeline.config.profiles import profiles
+from teeline.config.reference import schema
+from teeline.proxy.reports.configpage import configuration_page
 from teeline.proxy.reports.markdown import GENERATED, profile_page, rule_index, rule_pages
 from teeline.proxy.telemetry.page import telemetry_page
 from teeline.validators.rules import register
@@ -27,6 +30,8 @@ def pages() -> Mapping[str, str]:
     made = {"rules/index.md": rule_index(rules)}
     made |= {f"rules/{family}.md": page for family, page in rule_pages(rules)}
     made["telemetry.md"] = f"{GENERATED}\n\n{telemetry_page()}"
+    made["configuration.md"] = f"{GENERATED}\n\n{configuration_page()}"
+    made["configuration.schema.json"] = json.dumps(schema(), indent=1)
     made["profiles.md"] = profile_page(profiles().values(), rules)
     return {name: f"{page.rstrip()}\n" for name, page in made.items()}
 
@@ -57,7 +62,7 @@ def write(folder: Path) -> None:
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("docs"))
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 where a page is stale.")
 def main(folder: Path, check: bool) -> None:
-    """Write the pages on rules, vendor profiles and telemetry to FOLDER [docs]."""
+    """Write the pages on rules, vendor profiles, telemetry and configuration to FOLDER [docs]."""
     if not check:
         write(folder)
         return

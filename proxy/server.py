@@ -11,13 +11,14 @@ import asyncio
 import errno
 import logging
 import os
+import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from teeline.config.model import Config, ListenAddress
+from teeline.config.model import Config, ListenAddress, UpstreamConfig
 from teeline.config.profiles import profiles
-from teeline.proxy.accept import Acceptor, Room, bind, descriptor_room
+from teeline.proxy.accept import AT_ONCE, Acceptor, Room, bind, descriptor_room
 from teeline.proxy.capture import Capture
 from teeline.proxy.clock import Clock, SystemClock
 from teeline.proxy.connection import ClientConnection, Clients
@@ -49,6 +50,10 @@ class Route(NamedTuple):
     upstream: str
     base_url: str
     target: str
+
+
+Bound = Mapping[ListenAddress, list[socket.socket]]
+"""Sockets that are bound, by the address that the configuration names."""
 
 
 class Listener(NamedTuple):
@@ -114,6 +119,7 @@ class ProxyServer:
         self._forwarders: list[Forwarder] = []
         self._clients: list[Clients] = []
         self._acceptors: list[Acceptor] = []
+        self._bound: Bound = {}
         self._tls: ssl.SSLContext | None = None
         self._room = Room(config.clients.connections or descriptor_room())
         self._stopped: asyncio.Future[None] | None = None
@@ -128,15 +134,18 @@ class ProxyServer:
         """Those that learn of exchanges, and which of them have failed."""
         return self._sinks
 
-    async def start(self) -> list[Listener]:
-        """Binds, starts the sinks, then accepts. Raises ServeError, with nothing left open."""
+    async def start(self, inherited: Bound | None = None) -> list[Listener]:
+        """Binds, starts the sinks, then accepts. Raises ServeError, with nothing left open.
+
+        ``inherited`` sockets are bound already, and other processes accept from them, too.
+        """
+        self._bound = await bind_all(self._config) if inherited is None else inherited
         try:
             if self._config.listen_tls is not None:
                 self._tls = towards_clients(self._config.listen_tls)
-            listeners = [
-                await self._bind(address, [Upstream(config) for config in upstreams])
-                for address, upstreams in self._config.by_address()
-            ]
+            for address, upstreams in self._config.by_address():
+                at_once = AT_ONCE if inherited is None else 1
+                self._serve(address, [Upstream(config) for config in upstreams], at_once)
             await self._sinks.start()
         except (SinkError, TLSFilesError) as error:
             self._unbind()
@@ -145,7 +154,7 @@ class ProxyServer:
             self._unbind()
             raise
         await self._accept()
-        return listeners
+        return listeners_of(self._config, self._bound)
 
     async def _accept(self) -> None:
         """Begins to listen, once everything that a connection needs is there."""
@@ -205,8 +214,9 @@ class ProxyServer:
     def _unbind(self) -> None:
         for acceptor in self._acceptors:
             acceptor.close()
+        close_all(self._bound)
 
-    async def _bind(self, address: ListenAddress, upstreams: Sequence[Upstream]) -> Listener:
+    def _serve(self, address: ListenAddress, upstreams: Sequence[Upstream], at_once: int) -> None:
         limits = self._config.clients
         forwarder = Forwarder(
             upstreams, self._observers, open_limit=limits.exchanges, head_limit=limits.head
@@ -217,30 +227,50 @@ class ProxyServer:
             head_limit=limits.head,
             head_timeout=limits.head_timeout,
         )
-        try:
-            sockets = await bind(address.host, address.port)
-        except OSError as error:
-            raise ServeError(f"can't listen on {address}: {_words(error)}") from None
-        acceptor = Acceptor(sockets, clients, self._room, self._tls)
+        sockets = self._bound[address]
         self._forwarders.append(forwarder)
         self._clients.append(clients)
-        self._acceptors.append(acceptor)
-        scheme = "http" if self._tls is None else "https"
-        return _listener(scheme, address.host, acceptor.port, upstreams)
+        self._acceptors.append(Acceptor(sockets, clients, self._room, self._tls, at_once))
 
 
-def _listener(scheme: str, host: str, port: int, upstreams: Sequence[Upstream]) -> Listener:
+async def bind_all(config: Config) -> Bound:
+    """The sockets of all addresses, not listening yet. Raises ServeError, with nothing left open."""
+    bound: dict[ListenAddress, list[socket.socket]] = {}
+    for address, _ in config.by_address():
+        try:
+            bound[address] = await bind(address.host, address.port)
+        except OSError as error:
+            close_all(bound)
+            raise ServeError(f"can't listen on {address}: {_words(error)}") from None
+    return bound
+
+
+def close_all(bound: Bound) -> None:
+    """Closes the sockets here; where other processes have them they stay open."""
+    for sockets in bound.values():
+        for sock in sockets:
+            sock.close()
+
+
+def listeners_of(config: Config, bound: Bound) -> list[Listener]:
+    """What clients are told of the sockets."""
+    scheme = "http" if config.listen_tls is None else "https"
+    return [
+        _listener(scheme, address.host, int(bound[address][0].getsockname()[1]), upstreams)
+        for address, upstreams in config.by_address()
+    ]
+
+
+def _listener(scheme: str, host: str, port: int, upstreams: Sequence[UpstreamConfig]) -> Listener:
     # A client can't connect to "all addresses"; on this machine it connects to loopback.
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     origin = f"{scheme}://{ListenAddress(reachable, port)}"
     routes = []
     for upstream in upstreams:
-        path = upstream.prefix.decode() + "/v1"
-        target = upstream_target(path.encode(), upstream.prefix, upstream.base).decode()
-        url = upstream.url
-        routes.append(
-            Route(upstream.name, origin + path, f"{url.scheme}://{url.authority}{target}")
-        )
+        path, url = upstream.prefix + "/v1", upstream.url
+        target = upstream_target(path.encode(), upstream.prefix.encode(), url.path.encode())
+        base_url = f"{url.scheme}://{url.authority}{target.decode()}"
+        routes.append(Route(upstream.name, origin + path, base_url))
     names = tuple(upstream.name for upstream in upstreams)
     return Listener(names, host, port, routes[0].base_url, tuple(routes))
 

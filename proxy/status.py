@@ -1,24 +1,24 @@
 """What the admin port says of a running proxy: whether it is ready, and how it does.
 
 What belongs here: gathering facts from the parts that know them. What doesn't: the port (admin.py),
-the numbers themselves (telemetry/metrics.py).
+the numbers themselves (telemetry/metrics.py), the facts of a process (serving.py).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from teeline.config.model import Config
-from teeline.proxy.audit.sink import AuditSink
-from teeline.proxy.server import Listener, ProxyServer
+from teeline.proxy.server import Listener
+from teeline.proxy.serving import Service, WorkerFacts
 from teeline.proxy.telemetry import instruments
 from teeline.proxy.telemetry.instruments import Instrument
-from teeline.proxy.telemetry.metrics import OVERFLOW, Key, Meter, MetricsSink
-from teeline.proxy.telemetry.sink import TelemetrySink
+from teeline.proxy.telemetry.metrics import OVERFLOW, Key, Readings
 
 VERSION: Final = 1
 _RULES = 20
@@ -30,14 +30,12 @@ class Running:
     """A proxy and its parts, from before its start to after its end.
 
     Ready is what may get traffic. A sink that fails costs records, which are counted, and never
-    readiness: a full disk must not take the traffic away.
+    readiness: a full disk must not take the traffic away. (A process whose sinks can't start accepts
+    nothing.)
     """
 
     config: Config
-    server: ProxyServer
-    metrics: MetricsSink
-    telemetry: TelemetrySink | None = None
-    audit: AuditSink | None = None
+    service: Service
     version: str = ""
     clock: Callable[[], float] = time.time
     listeners: Sequence[Listener] = ()
@@ -46,11 +44,6 @@ class Running:
 
     def __post_init__(self) -> None:
         self.started = self.clock()
-        meter = self.metrics.meter
-        meter.observe(instruments.EXPORT_DROPPED, self._dropped)
-        if (audit := self.audit) is not None:
-            meter.observe(instruments.AUDIT_RECORDS, lambda: {(): audit.recorded})
-            meter.observe(instruments.AUDIT_LOST, lambda: {(): audit.lost})
 
     def unready(self) -> Iterator[str]:
         """Why no traffic should be sent here; nothing where it may."""
@@ -59,11 +52,15 @@ class Running:
         elif not self.listeners:
             # Upstreams are configured and sinks are up once the server listens.
             yield "starting"
+        elif not self.service.accepting:
+            yield "no worker accepts connections"
 
     def status(self) -> dict[str, Any]:
         """All of it, for a page or a script."""
         now = self.clock()
         reasons = list(self.unready())
+        facts = self.service.facts()
+        workers = self.service.workers()
         return {
             "v": VERSION,
             "version": self.version,
@@ -76,13 +73,21 @@ class Running:
                 for listener in self.listeners
                 for route in listener.routes
             ],
-            "requests": self.server.requests,
-            "open": self.metrics.open,
+            "requests": facts.requests,
+            "open": facts.open,
             "upstreams": [self._upstream(name) for name in self._names()],
-            "rules": _broken_most(self.metrics.meter),
-            "sinks": {"failures": dict(self.server.sinks.failures)},
-            "telemetry": self._telemetry(),
-            "audit": self._audit(),
+            "rules": _broken_most(self.service.meter),
+            "sinks": {"failures": facts.failures},
+            "telemetry": self._telemetry(facts.exported),
+            "audit": self._audit(facts.chains),
+            **({} if workers is None else {"workers": self._workers(workers)}),
+        }
+
+    def _workers(self, workers: Sequence[WorkerFacts]) -> dict[str, Any]:
+        restarts = self.service.meter.values(instruments.WORKER_RESTARTS)
+        return {
+            "restarts": restarts.get((), 0),
+            "processes": [dataclasses.asdict(worker) for worker in workers],
         }
 
     def _names(self) -> list[str]:
@@ -92,7 +97,7 @@ class Running:
         config = next(each for each in self.config.upstreams if each.name == name)
         verdicts: Counter[str] = Counter()
         ended: Counter[str] = Counter()
-        for key, count in _counts(self.metrics.meter, instruments.EXCHANGES):
+        for key, count in _counts(self.service.meter, instruments.EXCHANGES):
             if key[0] == name:
                 verdicts[str(key[3])] += count
                 ended[str(key[5])] += count
@@ -105,27 +110,27 @@ class Running:
             "ended": dict(sorted(ended.items())),
         }
 
-    def _dropped(self) -> Mapping[Key, int]:
-        dropped: dict[Key, int] = {("metrics",): self.metrics.dropped}
-        if self.telemetry is not None:
-            dropped |= {(signal,): count for signal, count in self.telemetry.dropped.items()}
-        return dropped
-
-    def _telemetry(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"otlp": self.telemetry is not None}
-        if self.telemetry is not None:
-            found["exported"] = dict(self.telemetry.exported)
-        found["dropped"] = {str(key[0]): count for key, count in self._dropped().items()}
+    def _telemetry(self, exported: dict[str, int]) -> dict[str, Any]:
+        found: dict[str, Any] = {"otlp": self.service.otlp}
+        if self.service.otlp:
+            found["exported"] = exported
+        dropped = _counts(self.service.meter, instruments.EXPORT_DROPPED)
+        found["dropped"] = {str(key[0]): count for key, count in dropped}
         return found
 
-    def _audit(self) -> dict[str, Any]:
-        if self.audit is None:
+    def _audit(self, chains: list[str]) -> dict[str, Any]:
+        if not self.config.audit.enabled:
             return {"enabled": False}
-        found = {"chain": self.audit.chain, "records": self.audit.recorded}
-        return {"enabled": True, **found, "lost": self.audit.lost}
+        meter = self.service.meter
+        return {
+            "enabled": True,
+            "chains": chains,
+            "records": meter.values(instruments.AUDIT_RECORDS).get((), 0),
+            "lost": meter.values(instruments.AUDIT_LOST).get((), 0),
+        }
 
 
-def _broken_most(meter: Meter) -> list[dict[str, Any]]:
+def _broken_most(meter: Readings) -> list[dict[str, Any]]:
     rules: Counter[tuple[str, str]] = Counter()
     for key, count in _counts(meter, instruments.VIOLATIONS):
         rules[str(key[1]), str(key[2])] += count
@@ -135,7 +140,7 @@ def _broken_most(meter: Meter) -> list[dict[str, Any]]:
     ]
 
 
-def _counts(meter: Meter, instrument: Instrument) -> Iterator[tuple[Key, int]]:
-    for key, count in meter[instrument].snapshot().values.items():
+def _counts(meter: Readings, instrument: Instrument) -> Iterator[tuple[Key, int]]:
+    for key, count in meter.values(instrument).items():
         if isinstance(count, int) and key != OVERFLOW:
             yield key, count

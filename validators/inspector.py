@@ -23,7 +23,7 @@ from teeline.validators.aside import (
 )
 from teeline.validators.checks.answer import AnswerBody
 from teeline.validators.checks.context import Context
-from teeline.validators.checks.http import check_codings, check_head
+from teeline.validators.checks.http import check_codings, check_head, media_type
 from teeline.validators.checks.identity import check_fetched, check_identity, note_kept
 from teeline.validators.checks.marks import note_headers, note_target
 from teeline.validators.checks.models import check_listed, note_listed
@@ -185,6 +185,7 @@ class Inspector:
         ctx.response = head
         self._timeline.mark(at, "head", 0, head.status)
         self.exchange.status = head.status
+        self.exchange.event_stream = media_type(ctx) == "text/event-stream"
         note_headers(self.exchange, head.headers)
         self.exchange.timing.first_byte = at
         for name in ("x-request-id", "apim-request-id"):

@@ -244,6 +244,8 @@ class Exchange:
     request_bytes: int = 0
     # the answer
     status: int | None = None
+    event_stream: bool = False
+    """Whether the answer's head announces an event stream (``text/event-stream``)."""
     request_id: str | None = None
     response_id: str | None = None
     response_model: str | None = None

@@ -37,7 +37,8 @@ log = logging.getLogger("teeline.audit")
 
 _SYNC = 1.0
 _RETENTION = 3600.0
-_SHARE = 8  # a file is at most this part of what may be kept
+SHARE = 8
+"""A file is at most this part of what may be kept."""
 
 
 class Rotation(NamedTuple):
@@ -78,7 +79,7 @@ class ChainWriter:
         self._open_file = open_file
         self._anchor = anchor
         rotation = rotation or Rotation()
-        self._file_bytes = min(rotation.max_bytes, max(1, keep.max_bytes // _SHARE))
+        self._file_bytes = min(rotation.max_bytes, max(1, keep.max_bytes // SHARE))
         self._file_age = rotation.max_age
         self._pack = pack
         self._bodies = bodies

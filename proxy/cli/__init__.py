@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "nnrp": "Check NNRP connections: live, recorded, and what an adapter declares.",
     "audit": "Look at the audit log.",
     "rules": "Explain what can be wrong, rule by rule.",
+    "config": "Check a configuration, show what it comes to, or start one.",
     "healthcheck": "Ask a running proxy whether it is well.",
 }
 

@@ -1,45 +1,46 @@
 """``teeline serve``: the proxy as a process.
 
-What belongs here: options, what is said on the terminal, signals, and which sinks there are. What
-doesn't: the proxy itself (proxy/server.py) and what settings mean (config).
+What belongs here: options, what is said on the terminal, and signals. What doesn't: what serves
+(proxy/serving.py, proxy/supervisor.py) and what settings mean (config).
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import click
 
 from teeline.config.load import ConfigError, Setting, load
 from teeline.config.model import Config, ListenAddress, UpstreamConfig
-from teeline.proxy.accept import raise_descriptor_limit
 from teeline.proxy.admin import AdminError, AdminServer
-from teeline.proxy.audit.configured import AuditError, Auditing, auditing, kept_bodies
+from teeline.proxy.audit.configured import AuditError, kept_bodies
 from teeline.proxy.cli import CANT_RUN, USAGE
-from teeline.proxy.console import ConsoleSink
-from teeline.proxy.inspectpool import InspectPool
+from teeline.proxy.console import Console, ConsoleSink
+from teeline.proxy.process import log_stray, prepare, worker_count
 from teeline.proxy.reports.model import tool_version
-from teeline.proxy.schemapool import SchemaPool
-from teeline.proxy.server import Listener, ProxyServer, ServeError
-from teeline.proxy.sinks import Sink, SinkError
+from teeline.proxy.server import Listener, ServeError
+from teeline.proxy.serving import Service, ServingProcess
+from teeline.proxy.sinks import SinkError
 from teeline.proxy.status import Running
-from teeline.proxy.telemetry.metrics import MetricsSink
-from teeline.proxy.telemetry.sink import Choices, TelemetrySink
+from teeline.proxy.supervisor import Supervisor
 from teeline.proxy.text import printable
 from teeline.proxy.upstream import Unowned, Upstream, UpstreamError
-from teeline.proxy.workers import WorkerError
-
-log = logging.getLogger("teeline")
 
 Say = Callable[[str], None]
 
-_SWITCH_SECONDS = 0.0005
+
+class Counting(Protocol):
+    """Who knows how many requests have come."""
+
+    @property
+    def requests(self) -> int: ...
+
+
 QUIET_SECONDS = 60.0
 """Without a request in this time after the start, a line says how to send one."""
 
@@ -55,6 +56,7 @@ QUIET_SECONDS = 60.0
 @click.option("--config", "file", metavar="FILE", envvar="TEELINE_CONFIG", help="A YAML file.")
 @click.option("--audit-dir", metavar="DIR", help="Folder of the audit log [teeline-data].")
 @click.option("--no-audit", is_flag=True, help="Write no audit log.")
+@click.option("--workers", metavar="N|auto", help="Processes that serve [1].")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -64,25 +66,24 @@ def command(
     file: str | None,
     audit_dir: str | None,
     no_audit: bool,
+    workers: str | None,
 ) -> None:
     """Run the proxy in front of a relay; point clients at it with OPENAI_BASE_URL.
 
     Everything goes through unchanged. Violations are written to stdout as they are found,
-    everything else to stderr. SIGINT or SIGTERM ends it when open answers are through, a second one
-    at once.
+    everything else to stderr. SIGINT, SIGTERM or SIGHUP ends it when open answers are through, a
+    second one at once.
 
     Exit status: 0 after a signal, 2 wrong usage or configuration, 3 could not run.
     """
     if audit_dir is not None and no_audit:
         raise click.UsageError("--audit-dir and --no-audit exclude each other")
     try:
-        config = load(file, os.environ, _settings(upstream, listen, admin, audit_dir, no_audit))
-        parts = _parts(config, os.environ)
-        _log_to_stderr()
-        # Sinks write from threads of their own; at the default 5 ms they would hold up the loop.
-        sys.setswitchinterval(_SWITCH_SECONDS)
-        raise_descriptor_limit()
-        asyncio.run(_serve(config, parts, _say))
+        config = load(
+            file, os.environ, _settings(upstream, listen, admin, audit_dir, no_audit, workers)
+        )
+        prepare()
+        asyncio.run(_serve(config, os.environ, _say))
     except ConfigError as error:
         for problem in error.problems:
             _say(f"teeline serve: {problem}")
@@ -101,6 +102,7 @@ def _settings(
     admin: str | None,
     audit_dir: str | None,
     no_audit: bool,
+    workers: str | None,
 ) -> Iterator[Setting]:
     if upstream is not None:
         yield Setting(("upstreams",), [{"url": upstream}], "--upstream")
@@ -113,110 +115,75 @@ def _settings(
         yield Setting(("audit", "enabled"), True, "--audit-dir")
     if no_audit:
         yield Setting(("audit", "enabled"), False, "--no-audit")
+    if workers is not None:
+        is_number = workers.isascii() and workers.isdecimal() and len(workers) < 10
+        yield Setting(("workers",), int(workers) if is_number else workers, "--workers")
 
 
-class Parts(NamedTuple):
-    """The sinks of a proxy, by what they are; ``all`` in the order in which they learn of things."""
-
-    console: ConsoleSink
-    metrics: MetricsSink
-    audit: Auditing | None
-    telemetry: TelemetrySink | None
-    """Behind the audit log: the last head of its chain goes out, too."""
-
-    @property
-    def all(self) -> list[Sink]:
-        audit = None if self.audit is None else self.audit.sink
-        sinks = (self.console, self.metrics, audit, self.telemetry)
-        return [sink for sink in sinks if sink is not None]
+def _service(config: Config, environ: Mapping[str, str]) -> Service:
+    """What serves: this process, or several. Raises SinkError and AuditError."""
+    if worker_count(config) == 1:
+        return ServingProcess(config, environ, ConsoleSink(sys.stdout))
+    return Supervisor(config, environ, Console(sys.stdout))
 
 
-def _parts(config: Config, environ: Mapping[str, str]) -> Parts:
-    """Raises SinkError where an OTEL_* variable can't work, and AuditError."""
-    servers = {
-        upstream.name: (upstream.url.host, upstream.url.port) for upstream in config.upstreams
-    }
-    metrics = MetricsSink(servers)
-    told = config.telemetry
-    telemetry = TelemetrySink.from_environment(
-        environ,
-        version=tool_version(),
-        servers=servers,
-        choices=Choices(told.span_events, told.info_records, config.audit.otlp),
-        meter=metrics.meter,
-    )
-    tell = None if telemetry is None else telemetry.witnessed
-    audit = auditing(config, tell)
-    return Parts(ConsoleSink(sys.stdout), metrics, audit, telemetry)
-
-
-async def _serve(config: Config, parts: Parts, say: Say) -> None:
-    """Serves until a signal comes. Raises ServeError and AdminError."""
+async def _serve(config: Config, environ: Mapping[str, str], say: Say) -> None:
+    """Serves until a signal comes. Raises ServeError, AdminError, SinkError and AuditError."""
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(_log_stray)
-    checker = SchemaPool(timeout=config.schema.timeout)
-    large = InspectPool(config.limits)
-    audit = parts.audit
-    server = ProxyServer(
-        config,
-        parts.all,
-        checker,
-        aside=large,
-        capture=audit and audit.capture,
-        fingerprint=audit and audit.fingerprint,
-    )
-    running = Running(
-        config,
-        server,
-        parts.metrics,
-        parts.telemetry,
-        audit and audit.sink,
-        version=tool_version(),
-    )
-    admin = AdminServer(config.admin, parts.metrics.meter, running.unready, running.status)
-    signals: asyncio.Queue[None] = asyncio.Queue()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, signals.put_nowait, None)
+    loop.set_exception_handler(log_stray)
+    service = _service(config, environ)
+    running = Running(config, service, version=tool_version())
+    admin = AdminServer(config.admin, service.meter, running.unready, running.status)
+    signals = _signals(loop)
     aside: list[asyncio.Task[None]] = []
     try:
         address = await admin.start()
-        running.listeners = await server.start()
-        for line in banner(running.listeners, parts.all, config, address):
+        running.listeners = await service.start()
+        for line in banner(running.listeners, service, config, address):
             say(line)
-        aside = [loop.create_task(work) for work in _aside(server, checker, config, say)]
+        aside = [loop.create_task(work) for work in _aside(service, config, say)]
         await signals.get()
         running.draining = True
         say("teeline: stopping; open answers are finished first, a second signal ends them")
-        await _stop(server, config.shutdown.deadline, signals)
+        await _stop(service, config.shutdown.deadline, signals)
     finally:
         for task in aside:
             task.cancel()
         await asyncio.gather(*aside, return_exceptions=True)
-        await asyncio.gather(checker.close(), large.close())
+        await service.close()
         await admin.close()
 
 
-def _aside(server: ProxyServer, checker: SchemaPool, config: Config, say: Say) -> Iterator[Any]:
+def _signals(loop: asyncio.AbstractEventLoop) -> asyncio.Queue[None]:
+    """Gets an item for each signal that means the end."""
+    signals: asyncio.Queue[None] = asyncio.Queue()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Whoever starts us with nohup means to keep us.
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, signals.put_nowait, None)
+    return signals
+
+
+def _aside(service: Service, config: Config, say: Say) -> Iterator[Any]:
     """What runs beside the traffic and must not hold up the start."""
-    yield warm_up(checker)
-    yield say_if_quiet(server, say, QUIET_SECONDS)
+    yield say_if_quiet(service, say, QUIET_SECONDS)
     for upstream in config.upstreams:
         yield say_if_unreachable(upstream, say)
 
 
-async def _stop(server: ProxyServer, deadline: float, signals: asyncio.Queue[None]) -> None:
-    stopping = asyncio.create_task(server.stop(deadline))
+async def _stop(service: Service, deadline: float, signals: asyncio.Queue[None]) -> None:
+    stopping = asyncio.create_task(service.stop(deadline))
     again = asyncio.create_task(signals.get())
     await asyncio.wait((stopping, again), return_when=asyncio.FIRST_COMPLETED)
     if not stopping.done():
-        await server.stop(0)
+        await service.stop(0)
     again.cancel()
     await stopping
 
 
 def banner(
     listeners: Iterable[Listener],
-    sinks: Iterable[Sink],
+    service: Service,
     config: Config,
     admin: ListenAddress | None = None,
 ) -> Iterator[str]:
@@ -228,23 +195,16 @@ def banner(
     yield f"audit log: {audit}"
     if config.audit.enabled and config.capture.enabled:
         yield f"capture: bodies of exchanges are kept in {audit}/bodies ({kept_bodies(config.capture)})"
-    exports = any(isinstance(sink, TelemetrySink) for sink in sinks)
-    yield f"OTLP: {'on' if exports else 'off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)'}"
+    yield f"OTLP: {'on' if service.otlp else 'off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)'}"
     yield f"admin: {'off' if admin is None else f'http://{admin}'}"
+    if (workers := service.workers()) is not None:
+        yield f"workers: {len(workers)}"
 
 
-async def warm_up(checker: SchemaPool) -> None:
-    """Starts the schema processes, so that the first check doesn't wait for them."""
-    try:
-        await checker.start()
-    except WorkerError as error:
-        log.warning("schemas of requests are not checked: %s", error)
-
-
-async def say_if_quiet(server: ProxyServer, say: Say, seconds: float) -> None:
+async def say_if_quiet(service: Counting, say: Say, seconds: float) -> None:
     """A line if no request has come within so many seconds."""
     await asyncio.sleep(seconds)
-    if server.requests == 0:
+    if service.requests == 0:
         say(
             f"teeline: no request in {seconds:.0f} seconds; "
             "is the client's base URL the OPENAI_BASE_URL above?"
@@ -265,16 +225,3 @@ async def say_if_unreachable(config: UpstreamConfig, say: Say) -> None:
 
 def _say(line: str) -> None:
     click.echo(line, err=True)
-
-
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("teeline: %(levelname)s: %(message)s"))
-    log.addHandler(handler)
-    log.propagate = False
-
-
-def _log_stray(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What asyncio would print with a traceback, which may hold what a peer sent."""
-    error = context.get("exception")
-    log.error("%s: %s", context.get("message", "event loop"), type(error).__name__)

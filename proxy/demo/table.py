@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from teeline.proxy.console import where
 from teeline.proxy.demo.findings import shown
 from teeline.proxy.demo.traffic import Outcome
+from teeline.proxy.sightings import where
 from teeline.validators.model import Severity
 
 WIDTH = 100

@@ -123,8 +123,8 @@ INSPECTION_LAG: Final = Instrument(
 OPEN_STREAMS: Final = Instrument(
     names.OPEN_STREAMS,
     Kind.GAUGE,
-    "{exchange}",
-    "Exchanges that are under way.",
+    "{stream}",
+    "Answers that are event streams and not over, from their heads to their ends.",
     (names.UPSTREAM,),
     observed=True,
 )
@@ -152,6 +152,22 @@ AUDIT_LOST: Final = Instrument(
     (),
     observed=True,
 )
+WORKERS: Final = Instrument(
+    names.WORKERS,
+    Kind.GAUGE,
+    "{process}",
+    "Worker processes that accept connections; told where there is more than one.",
+    (),
+    observed=True,
+)
+WORKER_RESTARTS: Final = Instrument(
+    names.WORKER_RESTARTS,
+    Kind.COUNTER,
+    "{process}",
+    "Worker processes that ended unasked; each is replaced.",
+    (),
+    observed=True,
+)
 
 INSTRUMENTS: Final = (
     OPERATION_DURATION,
@@ -166,4 +182,6 @@ INSTRUMENTS: Final = (
     EXPORT_DROPPED,
     AUDIT_RECORDS,
     AUDIT_LOST,
+    WORKERS,
+    WORKER_RESTARTS,
 )

@@ -34,7 +34,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from teeline.proxy.background import Background
 from teeline.proxy.telemetry.attributes import nanoseconds
 from teeline.proxy.telemetry.instruments import Instrument, Kind
-from teeline.proxy.telemetry.metrics import Key, Meter, Series, Value, attributes_of
+from teeline.proxy.telemetry.metrics import Key, Readings, Series, Value, attributes_of
 from teeline.proxy.telemetry.pipeline import ExportReason
 
 log = logging.getLogger("teeline.telemetry")
@@ -60,7 +60,7 @@ class MetricExport:
     def __init__(
         self,
         exporter: MetricExporter,
-        meter: Meter,
+        meter: Readings,
         *,
         resource: Resource,
         scope: InstrumentationScope,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from teeline.proxy.background import Background
 from teeline.proxy.telemetry import instruments, names
@@ -94,6 +94,24 @@ def attributes_of(instrument: Instrument, key: Key) -> dict[str, str | int | boo
 async def _settled(deadline: float) -> None: ...
 
 
+class Readings(Protocol):
+    """Numbers to be read, of one process or of several."""
+
+    @property
+    def started(self) -> float:
+        """Since when they are counted, in Unix seconds."""
+
+    @property
+    def settle(self) -> Settle:
+        """Waits until all that was handed over for recording is in the numbers."""
+
+    def values(self, instrument: Instrument) -> Mapping[Key, Value]:
+        """The numbers of one metric; any thread may ask."""
+
+    def snapshot(self) -> list[Series]:
+        """All numbers as they are now; metrics without any are left out."""
+
+
 class Meter:
     """All metrics of one process."""
 
@@ -111,18 +129,17 @@ class Meter:
         """Has ``read`` asked for an observed metric's numbers; it may run in any thread."""
         self._observed[instrument.name] = read
 
+    def values(self, instrument: Instrument) -> Mapping[Key, Value]:
+        """The numbers of one metric; any thread may ask."""
+        if not instrument.observed:
+            return self._numbers[instrument.name].snapshot().values
+        read = self._observed.get(instrument.name)
+        return dict(read()) if read is not None else {}
+
     def snapshot(self) -> list[Series]:
         """All numbers as they are now; metrics without any are left out."""
-        taken = []
-        for instrument in INSTRUMENTS:
-            if instrument.observed:
-                read = self._observed.get(instrument.name)
-                series = Series(instrument, dict(read()) if read is not None else {})
-            else:
-                series = self._numbers[instrument.name].snapshot()
-            if series.values:
-                taken.append(series)
-        return taken
+        taken = (Series(instrument, self.values(instrument)) for instrument in INSTRUMENTS)
+        return [series for series in taken if series.values]
 
 
 class Recorder:
@@ -223,8 +240,9 @@ class MetricsSink:
         self.dropped = 0
         """Exchanges and violations that were not counted: the thread got no time to."""
         self._clock = clock
-        self._open: dict[str, int] = {}
-        self._recorder = Recorder(self.meter, servers or {})
+        self._open: dict[str, Exchange] = {}
+        self._servers = servers or {}
+        self._recorder = Recorder(self.meter, self._servers)
         self._background: Background[tuple[Exchange, Violation | None, float]] = Background(
             "teeline-metrics",
             self._record,
@@ -238,14 +256,13 @@ class MetricsSink:
     @property
     def open(self) -> int:
         """Exchanges under way."""
-        return sum(self._open.values())
+        return len(self._open)
 
     async def start(self) -> None:
         self._background.start()
 
     def opened(self, event: Opened) -> None:
-        upstream = event.exchange.upstream
-        self._open[upstream] = self._open.get(upstream, 0) + 1
+        self._open[event.exchange.id] = event.exchange
 
     def found(self, event: Found) -> None:
         if not self._background.offer((event.exchange, event.violation, 0.0)):
@@ -253,7 +270,7 @@ class MetricsSink:
 
     def closed(self, event: Closed) -> None:
         exchange = event.exchange
-        self._open[exchange.upstream] = self._open.get(exchange.upstream, 1) - 1
+        self._open.pop(exchange.id, None)
         if not self._background.offer((exchange, None, self._clock())):
             self.dropped += 1
 
@@ -264,7 +281,12 @@ class MetricsSink:
         await self._background.stop(_CLOSING)
 
     def _streams(self) -> Mapping[Key, int]:
-        return {(upstream,): count for upstream, count in list(self._open.items())}
+        """Open event streams by upstream; those that have none, too."""
+        counts = dict.fromkeys(self._servers, 0)
+        for exchange in list(self._open.values()):
+            if exchange.event_stream:
+                counts[exchange.upstream] = counts.get(exchange.upstream, 0) + 1
+        return {(upstream,): count for upstream, count in counts.items()}
 
     def _record(self, batch: Sequence[tuple[Exchange, Violation | None, float]]) -> bool:
         recorder = self._recorder

@@ -29,7 +29,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from teeline.proxy.audit.chain import timestamp
 from teeline.proxy.background import detached
-from teeline.proxy.telemetry import environment, names, queues
+from teeline.proxy.telemetry import damping, environment, names, queues
 from teeline.proxy.telemetry.attributes import Attributes, Describer, Server
 from teeline.proxy.telemetry.damping import Damper, Summary
 from teeline.proxy.telemetry.logs import (
@@ -42,7 +42,7 @@ from teeline.proxy.telemetry.logs import (
     otlp_log_exporter,
 )
 from teeline.proxy.telemetry.metricexport import INTERVAL, MetricExport
-from teeline.proxy.telemetry.metrics import Meter
+from teeline.proxy.telemetry.metrics import Readings
 from teeline.proxy.telemetry.pipeline import ExportReason, Sampling, Tally
 from teeline.proxy.telemetry.queues import Queueing
 from teeline.proxy.telemetry.spans import Builder, SpanPipeline
@@ -69,11 +69,14 @@ class Choices:
 
     ``span_events``: violations stand on their exchange's span, too. ``info_records``: observations
     are log records, too. ``audit_records``: so are audit records and the heads of their chain.
+    ``share``: how many processes tell of the same traffic; what is told in full before damping sets
+    in is divided among them.
     """
 
     span_events: bool = True
     info_records: bool = False
     audit_records: bool = False
+    share: int = 1
 
 
 DEFAULT_CHOICES: Final = Choices()
@@ -97,7 +100,7 @@ class TelemetrySink:
         *,
         resource: Resource,
         choices: Choices = DEFAULT_CHOICES,
-        meter: Meter | None = None,
+        meter: Readings | None = None,
         metric_interval: float = INTERVAL,
         temporality: str = "cumulative",
         sampler: Sampler = DEFAULT_ON,
@@ -116,7 +119,7 @@ class TelemetrySink:
         self._describer = Describer(servers, value_length)
         self._choices = choices
         self._events = max_span_events if choices.span_events else 0
-        self._damper = Damper()
+        self._damper = Damper(first=max(1, damping.FIRST // choices.share))
         self._sweep: asyncio.TimerHandle | None = None
         self._unsent_head = False
         self._in_time = True  # the last drain was; close waits for no collector that is late
@@ -147,13 +150,19 @@ class TelemetrySink:
         version: str = "",
         servers: Mapping[str, Server] | None = None,
         choices: Choices = DEFAULT_CHOICES,
-        meter: Meter | None = None,
+        meter: Readings | None = None,
+        metrics_alone: bool = False,
     ) -> TelemetrySink | None:
-        """The sink that the OTEL_* variables ask for, if they do; SinkError for bad values."""
+        """The sink that the OTEL_* variables ask for, if they do; SinkError for bad values.
+
+        Without a ``meter`` it sends no metrics; ``metrics_alone`` sends nothing else.
+        """
         settings = environment.read(environ, version)
         if settings is None:
             return None
         traces, logs, metrics = settings.traces, settings.logs, settings.metrics
+        if metrics_alone:
+            traces = logs = None
         return cls(
             None if traces is None else DirectSpanExporter(**traces.options),
             None if logs is None else otlp_log_exporter(**logs.options),

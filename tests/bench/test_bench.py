@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.__main__ import GATES, main
+from bench.load import Client, Done, Order, Wrong
+from bench.run import Sample
+from bench.traffic import STREAM_HEAD, Shape, pieces, request
+
 ROOT = Path(__file__).parents[2]
-TARGETS = ("direct", "bare", "inspect", "full", "aiohttp")
-UNITS = {"json": 8, "paced": 200, "burst": 200}
+ALWAYS = ("direct", "bare", "inspect", "full", "aiohttp")
+TARGETS = ALWAYS + (("nginx",) if shutil.which("nginx") else ())
+UNITS = {"json": 8, "paced": 200, "burst": 200, "latency": 200}
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -61,6 +70,98 @@ def test_the_checks_alone_are_measured_on_clean_exchanges(tmp_path: Path) -> Non
     costs = json.loads(file.read_bytes())["costs"]
     assert [cost["unit"] for cost in costs] == ["chunk"] * 3 + ["answer"] * 3
     assert all(cost["micros"] > 0 for cost in costs)
+
+
+def test_a_stamped_stream_tells_how_late_its_chunks_are(
+    round_of_all: tuple[str, dict[str, Any]],
+) -> None:
+    _, document = round_of_all
+    for sample in document["samples"]:
+        middle, late = sample["latencies"]
+        assert (0 < middle <= late) is (sample["workload"] == "latency")
+
+
+def test_figures_come_with_the_day_and_the_machine(
+    round_of_all: tuple[str, dict[str, Any]],
+) -> None:
+    _, document = round_of_all
+    machine = document["machine"]
+    assert date.fromisoformat(machine["date"])
+    assert machine["cpu"] and machine["kernel"] and machine["cores"] >= 1
+
+
+def test_the_gate_compares_everything_on_with_bare_aiohttp() -> None:
+    result = run("gate", "--quick", "--rounds", "1")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["json", "paced"]
+    assert all(" of aiohttp, " in line for line in lines)
+
+
+def test_a_price_above_the_gate_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dear(*_: object) -> list[Sample]:
+        return [
+            Sample(1, workload, target, 1, cpu, 0, 0, 1)
+            for workload in GATES
+            for target, cpu in (("aiohttp", 1.0), ("full", 1.5))
+        ]
+
+    monkeypatch.setattr("bench.__main__.measure", dear)
+    with pytest.raises(SystemExit) as ended:
+        main(["gate"])
+    assert (
+        ended.value.code
+        == "json: 1.50 of aiohttp, 0.9 allowed; paced: 1.50 of aiohttp, 1.2 allowed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("what", "key", "rows"),
+    [
+        ("growth", "growth", 5),
+        ("streams", "streams", 4),
+        ("memory", "memory", 4),
+        ("gap", "gap", 3),
+    ],
+)
+def test_what_a_worker_holds_is_measured(what: str, key: str, rows: int, tmp_path: Path) -> None:
+    """Each run goes to its end on a small scale and gives a line and a value a row."""
+    file = tmp_path / "raw.json"
+    result = run(what, "--quick", "--rounds", "1", "--json", str(file))
+    assert result.returncode == 0, result.stderr
+    assert len(result.stdout.splitlines()) == rows
+    assert len(json.loads(file.read_bytes())[key]) == rows
+
+
+def test_an_answer_with_one_byte_changed_fails_the_measurement() -> None:
+    """The client that says "every byte equal" would have noticed."""
+    shape = Shape(chunks=3)
+    right = STREAM_HEAD + b"".join(pieces(shape))
+    wrong = right.replace(b"mock-model", b"mock-mode1", 1)
+
+    async def answered(answer: bytes) -> Done:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readexactly(len(request(shape)))
+            writer.write(answer)
+            await writer.drain()
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            return await Client().run(Order(port, 1, 1, tuple(shape), exact=True))
+
+    assert asyncio.run(answered(right)).answered == 1
+    with pytest.raises(Wrong):
+        asyncio.run(answered(wrong))
+
+
+def test_a_peer_that_is_not_installed_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(SystemExit) as ended:
+        main(["--target", "litellm", "--quick"])
+    assert ended.value.code == "litellm: litellm is not installed"
 
 
 def test_a_round_count_of_nothing_is_refused() -> None:

@@ -8,14 +8,17 @@ import pytest
 
 from teeline.config.load import ConfigError, Setting, load
 from teeline.config.model import (
+    AUTO_WORKERS,
     FROM_ENVIRONMENT,
     AuditConfig,
     CaptureConfig,
     ClientsConfig,
     Config,
+    InspectPoolConfig,
     ListenAddress,
     ListenTLS,
     ProxyURL,
+    SchemaConfig,
     Timeouts,
     UpstreamConfig,
     UpstreamTLS,
@@ -89,7 +92,9 @@ rules: {select: [chatstream, http.truncated], ignore: [chatstream.*], severity: 
 limits: {body: 1000, depth: 5}
 audit: {enabled: false, dir: /var/log/teeline}
 shutdown: {deadline: 0}
-schema: {timeout: 0.5}
+schema: {timeout: 0.5, processes: 2, queue: 3, memory: 4}
+inspect_pool: {processes: 2, queue: 3, memory: 4, timeout: 5, patience: 6}
+workers: 7
 """,
         encoding="utf-8",
     )
@@ -109,7 +114,14 @@ schema: {timeout: 0.5}
     assert config.limits == Limits(body=1000, depth=5)
     assert config.limits.line == DEFAULT_LIMITS.line
     assert config.audit == AuditConfig(enabled=False, dir=Path("/var/log/teeline"))
-    assert (config.shutdown.deadline, config.schema.timeout) == (0.0, 0.5)
+    assert config.shutdown.deadline == 0.0
+    assert config.schema == SchemaConfig(0.5, 2, 3, 4)
+    assert config.inspect_pool == InspectPoolConfig(2, 3, 4, 5.0, 6.0)
+    assert config.workers == 7
+
+
+def test_workers_may_be_as_many_as_there_are_processors() -> None:
+    assert load(environ={"TEELINE__WORKERS": "auto"}, flags=[UPSTREAM]).workers == AUTO_WORKERS
 
 
 def test_flags_win_over_the_environment_and_that_over_the_file(file: Path) -> None:
@@ -173,6 +185,10 @@ def test_unknown_keys_are_all_named_with_their_place_and_the_nearest_known(file:
             "upstreams: [{url: https://h, proxy: socks5://sk-secret}]",
             "1:37: `proxy`: a proxy is `env`",
         ),
+        ("workers: 0", "1:10: `workers`: is not a number from 1 to 256"),
+        ("workers: 257", "1:10: `workers`: is not a number from 1 to 256"),
+        ("workers: true", "1:10: `workers`: is true or false, not a whole number or auto"),
+        ("workers: many", "1:10: `workers`: is text, not a whole number or auto"),
         ("listen_tls: {key: k}", "1:13: `listen_tls` needs a `cert`"),
         ("clients: {connections: 0}", "1:24: `connections`: is not a whole number above 0"),
         ("clients: {head_timeout: 0}", "1:25: `head_timeout`: is 0 seconds; write null"),
@@ -260,7 +276,7 @@ def test_the_audit_log_and_capture_are_set_by_name(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("capture: {when: sometimes}", "`when` is one of never, fail, warn, always"),
+        ("capture: {when: sometimes}", "`when`: is not one of never, fail, warn, always"),
         ("capture: {rules: [chatsteam]}", "did you mean `chatstream`?"),
         ("capture: {upstreams: [b]}", "`capture.upstreams` names b, which is no upstream"),
         ("audit: {keep_days: 0}", "is not a number above 0"),

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from teeline.proxy.console import ConsoleSink, wants_color, where
+from teeline.proxy.console import ConsoleSink, wants_color
 from teeline.validators.events import Closed, Found
-from teeline.validators.model import Exchange, Place, Severity, Side, Unit
+from teeline.validators.model import Exchange, Severity
 from tests.proxy.samples import exchange, violation
 
 LONG = 60.0
@@ -150,18 +150,6 @@ def test_color_paints_the_severity_alone() -> None:
     line = shown(lambda sink: find(sink, exchange(violation())), color=True)[0]
     assert line.startswith(f"12:01:08 \x1b[1;31mFAIL{RESET} chatstream.done-missing  my-relay")
     assert line.count("\x1b") == 2
-
-
-@pytest.mark.parametrize(
-    ("place", "words"),
-    [
-        (Place(Side.RESPONSE, Unit.EVENT, 3, 77), "event 3 byte 77"),
-        (Place(Side.REQUEST, Unit.BODY, 0, 5, "/n"), "request body byte 5 /n"),
-        (Place(Side.RESPONSE, Unit.HEAD), "head"),
-    ],
-)
-def test_places_are_told_in_words(place: Place, words: str) -> None:
-    assert where(place) == words
 
 
 class Stuck(io.StringIO):

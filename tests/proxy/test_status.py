@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import orjson
 
 from teeline.config.load import Setting, load
-from teeline.proxy.server import Listener, ProxyServer, Route
+from teeline.proxy.console import ConsoleSink
+from teeline.proxy.server import Listener, Route
+from teeline.proxy.serving import ServingProcess
 from teeline.proxy.status import Running
-from teeline.proxy.telemetry.metrics import MetricsSink
-from teeline.validators.events import Closed, Found, Opened
+from teeline.validators.events import Closed, Found, Opened, Output
 from teeline.validators.model import Ended, Severity
 from tests.proxy.samples import exchange, violation
 
@@ -22,22 +24,31 @@ LISTENER = Listener(
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[Running]:
+async def running() -> AsyncIterator[tuple[Running, ServingProcess]]:
+    """A process whose sinks are up; its ports are not of interest."""
     upstream = {"name": "my-relay", "url": "https://relay.example/v1"}
-    config = load(flags=[Setting(("upstreams",), [upstream], "--upstream")])
-    metrics = MetricsSink()
-    await metrics.start()
-    yield Running(config, ProxyServer(config, [metrics]), metrics, version="1.2.3")
-    await metrics.close()
+    config = load(
+        flags=[
+            Setting(("upstreams",), [upstream], "--upstream"),
+            Setting(("audit", "enabled"), False, "--no-audit"),
+        ]
+    )
+    service = ServingProcess(config, {}, ConsoleSink(io.StringIO()))
+    await service.server.sinks.start()
+    yield Running(config, service, version="1.2.3"), service
+    await service.server.sinks.close()
+    await service.close()
 
 
 def test_it_is_ready_between_its_start_and_its_end() -> None:
     async def test() -> None:
-        async with running() as proxy:
+        async with running() as (proxy, service):
             assert list(proxy.unready()) == ["starting"]
             proxy.listeners = [LISTENER]
+            assert list(proxy.unready()) == ["no worker accepts connections"]
+            service.accepting = True
             assert list(proxy.unready()) == []
-            proxy.server.sinks.failures["audit"] = 5
+            service.server.sinks.failures["audit"] = 5
             assert list(proxy.unready()) == []
             proxy.draining = True
             assert list(proxy.unready()) == ["draining"]
@@ -47,17 +58,16 @@ def test_it_is_ready_between_its_start_and_its_end() -> None:
 
 def test_the_status_adds_up() -> None:
     async def test() -> None:
-        async with running() as proxy:
+        async with running() as (proxy, service):
             proxy.listeners = [LISTENER]
+            service.accepting = True
             broken = exchange(violation(), violation("usage.x", Severity.WARN))
             left = exchange(ended=Ended.CLIENT_CLOSED)
-            for made in (broken, left, exchange()):
-                proxy.metrics.opened(Opened(made))
-            for found in broken.violations:
-                proxy.metrics.found(Found(broken, found))
-            for made in (broken, left):
-                proxy.metrics.closed(Closed(made))
-            await proxy.metrics.drain(10)
+            outputs: list[Output] = [Opened(made) for made in (broken, left, exchange())]
+            outputs += [Found(broken, found) for found in broken.violations]
+            outputs += [Closed(made) for made in (broken, left)]
+            service.server.sinks.emit(outputs)
+            await service.server.sinks.drain(10)
             status = orjson.loads(orjson.dumps(proxy.status()))
         assert status["v"] == 1
         assert status["version"] == "1.2.3"
@@ -79,5 +89,6 @@ def test_the_status_adds_up() -> None:
         assert status["telemetry"] == {"otlp": False, "dropped": {"metrics": 0}}
         assert status["audit"] == {"enabled": False}
         assert status["listeners"][0]["base_url"] == "http://h:1/v1"
+        assert "workers" not in status
 
     asyncio.run(test())

@@ -133,6 +133,20 @@ def test_the_facts_of_an_error() -> None:
     assert inspected(dumps({"error": error})).error_type == "requests"
 
 
+@pytest.mark.parametrize(
+    ("value", "announced"),
+    [
+        ("text/event-stream", True),
+        ("Text/Event-Stream; charset=utf-8", True),
+        ("text/plain", False),
+    ],
+)
+def test_an_event_stream_is_known_by_the_answers_head(value: str, announced: bool) -> None:
+    assert not Exchange().event_stream
+    inspector = started(headers=(("Content-Type", value),))
+    assert inspector.exchange.event_stream is announced
+
+
 @pytest.mark.parametrize("name", ["x-request-id", "X-Request-Id", "apim-request-id"])
 def test_the_relays_request_id_is_kept(name: str) -> None:
     assert inspected(dumps(completion()), headers=((name, "r" * 300),)).request_id == "r" * 256

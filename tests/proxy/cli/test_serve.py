@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import signal
 import socket
@@ -24,11 +25,9 @@ from teeline.proxy.cli.serve import (
     banner,
     say_if_quiet,
     say_if_unreachable,
-    warm_up,
 )
-from teeline.proxy.schemapool import SchemaPool
-from teeline.proxy.server import ProxyServer
-from teeline.proxy.workers import WorkerError
+from teeline.proxy.console import ConsoleSink
+from teeline.proxy.serving import ServingProcess
 from tests.proxy.raw import Wire, answering, client, proxy, raw_upstream, run
 from tests.proxy.telemetry.collector import Collector, attributes, collecting
 
@@ -139,10 +138,11 @@ def test_the_banner_says_where_to_point_clients_and_where_findings_go() -> None:
                 Setting(("listen",), "127.0.0.1:0", "--listen"),
             ]
         )
-        server = ProxyServer(config, ())
-        listeners = await server.start()
-        await server.stop(0)
-        assert list(banner(listeners, (), config)) == [
+        service = ServingProcess(config, {}, ConsoleSink(io.StringIO()))
+        listeners = await service.start()
+        await service.stop(0)
+        await service.close()
+        assert list(banner(listeners, service, config)) == [
             f"OPENAI_BASE_URL=http://127.0.0.1:{listeners[0].port}/v1 -> https://x/v1",
             "audit log: teeline-data",
             "OTLP: off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)",
@@ -160,7 +160,8 @@ def test_the_banner_says_of_what_bodies_are_kept() -> None:
             Setting(("capture", "rules"), ["chat"], "test"),
         ]
     )
-    assert list(banner((), (), config))[1] == (
+    service = ServingProcess(config, {}, ConsoleSink(io.StringIO()))
+    assert list(banner((), service, config))[1] == (
         "capture: bodies of exchanges are kept in teeline-data/bodies (when: fail; rules: chat)"
     )
 
@@ -211,17 +212,6 @@ def test_an_unreachable_upstream_is_a_warning_and_a_reachable_one_gets_no_reques
         ]
 
     run(test())
-
-
-def test_schema_processes_that_do_not_start_are_said(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def refuse(_: SchemaPool) -> None:
-        raise WorkerError("no more processes")
-
-    monkeypatch.setattr(SchemaPool, "start", refuse)
-    run(warm_up(SchemaPool()))
-    assert caplog.messages == ["schemas of requests are not checked: no more processes"]
 
 
 # -- a process ------------------------------------------------------------------------------------

@@ -179,22 +179,27 @@ def test_names_are_declared_once() -> None:
     assert len({instrument.name for instrument in INSTRUMENTS}) == len(INSTRUMENTS)
 
 
-def test_the_sink_counts_what_is_open_and_what_was_found() -> None:
+def test_the_sink_counts_what_is_open_which_of_it_streams_and_what_was_found() -> None:
     async def go() -> None:
         sink = MetricsSink(SERVERS, clock=lambda: START + 1.75)
         await sink.start()
         made = exchange(violation(severity=Severity.WARN), ended=Ended.CLIENT_CLOSED)
-        for each in (made, exchange()):
+        streaming = exchange(event_stream=True)
+        for each in (made, exchange(), streaming):
             sink.opened(Opened(each))
         sink.found(Found(made, made.violations[0]))
         sink.closed(Closed(made))
         await sink.drain(10)
-        assert sink.open == 1
+        assert sink.open == 2
         taken = {series.instrument: series.values for series in sink.meter.snapshot()}
         assert taken[instruments.OPEN_STREAMS] == {("my-relay",): 1}
         key = ("my-relay", "chatstream.done-missing", "warn", "response")
         assert taken[instruments.VIOLATIONS] == {key: 1}
         assert counted(taken[instruments.INSPECTION_LAG][("my-relay",)]) == (1, 0.25)
+        sink.closed(Closed(streaming))
+        taken = {series.instrument: series.values for series in sink.meter.snapshot()}
+        assert taken[instruments.OPEN_STREAMS] == {("my-relay",): 0}
+        assert sink.open == 1
         await sink.close()
 
     asyncio.run(go())
