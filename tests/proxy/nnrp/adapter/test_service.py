@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from teeline.proxy.nnrp.documents import written
 from teeline.proxy.nnrp.observed import Observed
 from teeline.proxy.nnrp.serverlimits import ServerLimits
+from teeline.validators.model import Exchange
+from teeline.validators.nnrp.bridge import Bridge, Front, HttpEnd
 from tests.proxy.nnrp.adapter.peers import (
     HELLO,
     Endless,
@@ -420,5 +423,55 @@ def test_a_slow_client_holds_its_server_back() -> None:
                 await asyncio.sleep(0.001)
             conversation.abort()
             await task
+
+    run(work())
+
+
+# -- both sides against each other ---------------------------------------------------------------------
+
+CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": ""}}
+TOOL_CHUNKS = (
+    chunk({"role": "assistant", "content": None, "refusal": None, "tool_calls": [CALL]}),
+    chunk({"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}),
+    chunk({}, "tool_calls"),
+)
+SIDES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "stream": ({"stream": True}, HELLO),
+    "tools": ({"stream": True, "tools": [TOOL]}, TOOL_CHUNKS),
+    "document": ({}, (json.dumps(ANSWER),)),
+}
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_what_is_told_over_nnrp_is_what_the_server_said(name: str) -> None:
+    """By the rules that compare the two sides of a bridge: body, text, chunks, answer."""
+    body, says = SIDES[name]
+    stream = "stream" in body
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if stream:
+            return await events(request, *says)
+        return web.Response(text=says[0], content_type="application/json")
+
+    async def work() -> None:
+        payload = envelope(**body, nnrp={"timeout_ms": 9000})
+        async with adapting(answer) as running:
+            observed = await asked(running, payload)
+        exchange = Exchange()
+        bridge = Bridge(exchange, Front.NNRP)
+        bridge.submitted(payload)
+        bridge.http_request("POST", "/v1/chat/completions", running.bodies[0])
+        bridge.http_answer(200)
+        for data in (*says, "[DONE]") if stream else ():
+            bridge.http_event(data.encode())
+        if not stream:
+            bridge.http_body(says[0].encode())
+        *told, end = (written(event) for event in observed.events)
+        for event in told:
+            bridge.event(event)
+        bridge.ended(end, 1.0)
+        bridge.http_ended(HttpEnd.WHOLE, 1.0)
+        bridge.close(1.0)
+        assert exchange.violations == []
 
     run(work())
