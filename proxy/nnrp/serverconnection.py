@@ -138,6 +138,8 @@ class ServerConnection:
             self._give_up(ErrorCode.MALFORMED_HEADER, "the message type is not registered")
         elif packet.meta_bytes != METADATA_LENGTHS.get(packet.type, packet.meta_bytes):
             self._give_up(ErrorCode.MALFORMED_HEADER, "the metadata has not the length of its type")
+        elif not packet.whole and packet.type != Message.FRAME_SUBMIT:
+            self._give_up(ErrorCode.LIMIT, "the packet is too large")
         elif not self._greeted and packet.type != Message.CLIENT_HELLO:
             self._give_up(ErrorCode.INVALID_STATE, "CLIENT_HELLO comes first")
         elif packet.type in _UNSERVED:

@@ -87,7 +87,7 @@ class Conversation:
         packet = await self._news.get()
         if packet is None:
             raise ConversationError("the server closed the connection in the handshake")
-        if packet.type != kind or packet.meta_bytes != METADATA_LENGTHS[kind]:
+        if packet.type != kind or len(packet.meta) != METADATA_LENGTHS[kind]:
             raise ConversationError(f"the server sent something else than {kind.name}")
         return packet
 
@@ -163,6 +163,9 @@ class Conversation:
     def _packet(self, packet: Packet) -> None:
         if packet.type == Message.SESSION_CLOSE_ACK:
             self._closed.set()
+            return
+        if not packet.whole:
+            self.abort()
             return
         if packet.type == Message.ERROR and packet.meta_bytes == METADATA_LENGTHS[Message.ERROR]:
             self._error(packet)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -550,5 +551,61 @@ def test_a_ping_is_answered_and_what_is_not_served_is_said() -> None:
         pong, error = server.link.packets
         assert (pong.type, pong.session) == (Message.PONG, 1)
         assert error_of(error) == (ErrorCode.UNSUPPORTED_CAPABILITY, ErrorScope.SESSION)
+
+    run(work())
+
+
+# -- hostile clients -----------------------------------------------------------------------------------
+
+TALK = (
+    encode.client_hello(),
+    encode.session_open(4),
+    encode.frame_submit(1, 1, 1001, b'{"a":1}'),
+    encode.frame_submit(1, 2, 1002, b"{}"),
+    encode.cancel(1, 1, 1001, 1, CancelReason.USER_CANCELLED),
+    encode.frame_cancel(1, 2),
+    encode.ping(1),
+    encode.session_close(1, 1002, CloseReason.NORMAL),
+    encode.close(),
+)
+
+
+def hostile(source: random.Random) -> bytes:
+    """A client's bytes, some of them changed, repeated, or in another order."""
+    packets = [bytearray(packet) for packet in TALK]
+    for _ in range(source.randrange(3)):
+        packets.insert(source.randrange(len(packets)), bytearray(source.choice(TALK)))
+    for packet in source.choices(packets, k=source.randrange(4)):
+        at = source.randrange(len(packet))
+        packet[at] = source.randrange(256)
+    return b"".join(packets)
+
+
+def test_no_client_s_bytes_break_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever comes is answered or ended; what was begun is over when the client has gone."""
+
+    async def work() -> None:
+        source = random.Random(20)
+        for _ in range(2000):
+            server = Server(Serves(forever), ServerLimits(body=4096), greet=False)
+            data = hostile(source)
+            step = source.choice((1, 7, 40, len(data)))
+            for at in range(0, len(data), step):
+                server.says(data[at : at + step])
+                await asyncio.sleep(0)
+            server.connection.lost()
+            while server.room.open:
+                await asyncio.sleep(0)
+        assert caplog.records == []
+
+    run(work())
+
+
+def test_a_packet_beyond_the_bound_other_than_a_request_ends_the_connection() -> None:
+    async def work() -> None:
+        server = Server(limits=ServerLimits(body=1000), greet=False)
+        server.says(packed(Message.CLIENT_HELLO, bytes(64), b"", 0, 0, body_len=2000))
+        (packet,) = server.link.packets
+        assert error_of(packet) == (ErrorCode.LIMIT, ErrorScope.CONNECTION)
 
     run(work())
