@@ -20,8 +20,8 @@ from teeline.proxy.nnrp.clientlink import Endpoint
 from teeline.proxy.nnrp.conformance.conversation import Conversation
 from teeline.proxy.nnrp.observed import Observed
 from tests.proxy.certs import Certificates
+from tests.proxy.nnrp.adapter.engine import engine
 from tests.proxy.nnrp.adapter.peers import envelope
-from tests.proxy.nnrp.conformance.servers import engine
 
 MAIN = "import sys; from teeline.proxy.cli import main; sys.argv[0] = 'teeline'; main()"
 

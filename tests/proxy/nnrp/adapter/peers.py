@@ -67,9 +67,9 @@ class Endless:
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        self.begun.set()
         try:
+            await response.prepare(request)
+            self.begun.set()
             await response.write(f"data: {HELLO[0]}\n\n".encode())
             while request.transport is not None and not request.transport.is_closing():
                 await response.write(f"data: {chunk({'content': 'on '})}\n\n".encode())

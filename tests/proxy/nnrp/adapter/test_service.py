@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import Coroutine
 from typing import Any
 
@@ -15,6 +16,7 @@ from teeline.proxy.nnrp.observed import Observed
 from teeline.proxy.nnrp.serverlimits import ServerLimits
 from teeline.validators.model import Exchange
 from teeline.validators.nnrp.bridge import Bridge, Front, HttpEnd
+from tests.proxy.nnrp.adapter.engine import capable
 from tests.proxy.nnrp.adapter.peers import (
     HELLO,
     Endless,
@@ -423,6 +425,59 @@ def test_a_slow_client_holds_its_server_back() -> None:
                 await asyncio.sleep(0.001)
             conversation.abort()
             await task
+
+    run(work())
+
+
+LONG = [{"role": "user", "content": "A long story"}]
+KINDS: dict[str, tuple[dict[str, Any], tuple[str, str]]] = {
+    "whole": ({}, ("success", "")),
+    "stream": ({"stream": True}, ("success", "")),
+    "tools": ({"stream": True, "tools": [TOOL]}, ("success", "")),
+    "cancel": ({"stream": True, "messages": LONG}, ("cancelled", "")),
+    "hint": (
+        {"stream": True, "messages": LONG, "nnrp": {"cancel_after_events": 3}},
+        ("cancelled", ""),
+    ),
+    "timeout": (
+        {"stream": True, "messages": LONG, "nnrp": {"timeout_ms": 5}},
+        ("error", "timeout"),
+    ),
+    "fail": ({"model": "backend-error"}, ("error", "backend_error")),
+    "invalid": ({"messages": []}, ("error", "missing_messages")),
+    "leave": ({"stream": True, "messages": LONG}, ("error", "")),
+}
+
+
+def test_many_operations_of_every_kind_have_their_own_ends_and_leave_nothing() -> None:
+    """270 at random, 16 at a time, each in a connection of its own."""
+
+    async def one(running: Running, kind: str) -> None:
+        body, (terminal, code) = KINDS[kind]
+        async with running.talking() as conversation:
+            after = 2 if kind == "cancel" else None
+            asking = conversation.run(envelope(**body), cancel_after=after, timeout=20)
+            task = asyncio.create_task(asking)
+            if kind == "leave":
+                await asyncio.sleep(0)
+                conversation.abort()
+            observed = await task
+        assert (observed.terminal, observed.error_code()) == (terminal, code), kind
+        assert bool(observed.end) is (kind != "leave")
+
+    async def work() -> None:
+        kinds = [kind for kind in KINDS for _ in range(30)]
+        random.Random(4).shuffle(kinds)
+        at_once = asyncio.Semaphore(16)
+
+        async def bounded(running: Running, kind: str) -> None:
+            async with at_once:
+                await one(running, kind)
+
+        async with adapting(capable) as running:
+            await asyncio.gather(*(bounded(running, kind) for kind in kinds))
+            await _until_idle(running)
+        assert running.breaches() == set()
 
     run(work())
 
