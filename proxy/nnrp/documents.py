@@ -31,8 +31,11 @@ _HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
 def written(value: Any) -> bytes:
-    """A value as compact UTF-8 JSON. Halves of surrogate pairs become U+FFFD: no UTF-8 has them."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """A value as compact UTF-8 JSON. ValueError for a number that JSON can't write.
+
+    Halves of surrogate pairs become U+FFFD: no UTF-8 has them.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:
         return text.encode()
     except UnicodeEncodeError:

@@ -54,6 +54,7 @@ class NnrpServer:
         self._streams: set[ServerConnection] = set()
         self._sockets: set[ServerConnection] = set()
         self._doors: set[_Door] = set()
+        self._upgrading: dict[asyncio.Transport | None, asyncio.TimerHandle] = {}
 
     @property
     def open_operations(self) -> int:
@@ -78,6 +79,8 @@ class NnrpServer:
             self._server.close()
         for door in list(self._doors):
             door.shut()
+        for timer in self._upgrading.values():
+            timer.cancel()
         open_ = self._streams | self._sockets
         await asyncio.gather(*(connection.shut_down(deadline) for connection in open_))
         if self._web is not None:
@@ -105,9 +108,17 @@ class NnrpServer:
         assert self._web is not None  # started
         upgrade = first[:1] == _UPGRADE
         protocol = self._web() if upgrade else _Stream(self._stream, self._streams.discard)
+        if upgrade:
+            loop, patience = asyncio.get_running_loop(), self._limits.handshake
+            self._upgrading[transport] = loop.call_later(patience, self._too_slow, transport)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         protocol.data_received(first)
+
+    def _too_slow(self, transport: asyncio.Transport) -> None:
+        """Whoever began an HTTP request has not made a WebSocket of it in time."""
+        del self._upgrading[transport]
+        transport.abort()
 
     def _stream(self, link: _Stream) -> ServerConnection:
         connection = ServerConnection(link, self._service, self._limits, self._room)
@@ -123,6 +134,7 @@ class NnrpServer:
         if not socket.can_prepare(request):
             return web.Response(status=426, headers={"Upgrade": "websocket"})
         await socket.prepare(request)
+        self._upgrading.pop(request.transport).cancel()
         link = _WebSocket(socket, request.transport)
         connection = ServerConnection(link, self._service, self._limits, self._room)
         self._sockets.add(connection)

@@ -104,7 +104,10 @@ class ChatStream:
 
     def completed(self) -> bytes:
         """The response.completed document."""
-        return documents.completed(written(self._completion.body(self._calls)))
+        try:
+            return documents.completed(written(self._completion.body(self._calls)))
+        except ValueError:
+            raise unusable("The server sent a number that is none.") from None
 
 
 def whole_as_stream(body: bytes) -> Iterator[bytes]:

@@ -39,7 +39,7 @@ class _Choice:
         kept = self.logprobs if self.logprobs is not None else {}
         for name, value in logprobs.items():
             if isinstance(value, list) and isinstance(kept.get(name), list):
-                kept[name] = kept[name] + value
+                kept[name] += value
             elif value is not None or name not in kept:
                 kept[name] = value
         self.logprobs = kept

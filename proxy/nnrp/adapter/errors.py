@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from teeline.proxy.nnrp.documents import FailedError, Problem
+from teeline.proxy.nnrp.documents import FailedError, Problem, written
 from teeline.validators.wire.json import decode
 
 MAX_MESSAGE: Final = 4096
@@ -79,7 +79,7 @@ def _mapped(told: Any, status: int) -> Problem:
     message = told if isinstance(told, str) and told else ""
     more: dict[str, Any] = {}
     if isinstance(told, dict):
-        more = {name: value for name, value in told.items() if name not in _MEMBERS}
+        more = _more(told)
         if _is_word(told.get("type")):
             kind = told["type"]
         if _is_word(told.get("code")):
@@ -91,6 +91,16 @@ def _mapped(told: Any, status: int) -> Problem:
             message = told["message"]
     message = message[:MAX_MESSAGE] or _silent(status)
     return Problem(kind, code, message, status if status >= 400 else 502, more)
+
+
+def _more(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The other members of an error; none of them where one holds a number that JSON can't write."""
+    more = {name: value for name, value in told.items() if name not in _MEMBERS}
+    try:
+        written(more)
+    except ValueError:
+        return {}
+    return more
 
 
 def _silent(status: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import aclosing
 from typing import Final, NamedTuple, Protocol
 
 from teeline.proxy.nnrp import documents
@@ -136,10 +137,11 @@ class Adapter:
 
 async def _streamed(stream: Stream, answer: Answer, told: _Told | None) -> bytes:
     """``told`` None: the client asked for one document, and gets one."""
-    async for data in answer.data():
-        await _tell(told, stream.feed(data))
-        if stream.done:
-            break
+    async with aclosing(answer.data()) as events:
+        async for data in events:
+            await _tell(told, stream.feed(data))
+            if stream.done:
+                break
     await _tell(told, stream.finish())
     return stream.completed()
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from teeline.proxy.nnrp import documents
 from teeline.proxy.nnrp.adapter.errors import unusable
 from teeline.proxy.nnrp.documents import Problem
 from teeline.validators.wire.json import decode
 
-_NO_JSON = Problem("server_error", "invalid_arguments", "The arguments are no JSON.")
+MAX_CALLS: Final = 1024
+"""Tool calls of one operation, in all its choices."""
+_NO_JSON: Final = Problem("server_error", "invalid_arguments", "The arguments are no JSON.")
 
 
 @dataclass(slots=True)
@@ -54,6 +56,8 @@ class ToolCalls:
             raise unusable("The server sent a tool call that has no place.")
         call = self._calls.get((choice, place))
         if call is None:
+            if len(self._calls) >= MAX_CALLS:
+                raise unusable("The server sent too many tool calls.")
             call = _Call(choice, place, len(self._calls))
             self._calls[choice, place] = call
         if call.ended:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Self
@@ -21,7 +21,7 @@ from teeline.proxy.nnrp.documents import FailedError
 from teeline.proxy.probe.target import with_version
 from teeline.proxy.reports.model import tool_version
 from teeline.validators.limits import DEFAULT_LIMITS
-from teeline.validators.wire.sse import Event, SseReader
+from teeline.validators.wire.sse import SseReader
 
 CONNECT: Final = 10.0
 """Seconds in which a connection must be there."""
@@ -45,7 +45,7 @@ class Answer:
     """An answer whose head is there."""
 
     def __init__(self, response: aiohttp.ClientResponse, max_bytes: int, key: str) -> None:
-        self._response, self._max, self._key = response, max_bytes, key
+        self._response, self._max, self._key = response, max_bytes, key.encode()
 
     @property
     def status(self) -> int:
@@ -67,10 +67,10 @@ class Answer:
 
     async def body(self) -> bytes:
         """The whole body. FailedError where it is too large or breaks off."""
-        return b"".join([piece async for piece in self._pieces(self._max)])
+        return self._clean(b"".join([piece async for piece in self._pieces(self._max)]))
 
     async def error_body(self) -> bytes:
-        """The body of a refusal, as far as it may be read, without the key that it may quote."""
+        """The body of a refusal, as far as it may be read."""
         pieces: list[bytes] = []
         size = 0
         async for piece in self._pieces(self._max):
@@ -78,18 +78,21 @@ class Answer:
             size += len(piece)
             if size > MAX_ERROR:
                 break
-        text = b"".join(pieces)[:MAX_ERROR]
-        return text.replace(self._key.encode(), b"***") if self._key else text
+        return self._clean(b"".join(pieces)[:MAX_ERROR])
 
-    async def data(self) -> AsyncIterator[bytes]:
+    async def data(self) -> AsyncGenerator[bytes, None]:
         """The data of each event of a stream. FailedError where it breaks off or passes a bound."""
         reader = SseReader(DEFAULT_LIMITS)
         async for piece in self._pieces(self._max):
             for event in reader.feed(piece):
                 if event.data is not None:
-                    yield _data_of(event)
+                    yield self._clean(b"\n".join(event.data))
             if reader.limit:
                 raise unusable("The server sent an event that is too long.")
+
+    def _clean(self, data: bytes) -> bytes:
+        """What the server says, without the key that it may quote."""
+        return data.replace(self._key, b"***") if self._key and self._key in data else data
 
     async def _pieces(self, most: int) -> AsyncIterator[bytes]:
         coding = self._response.headers.get("Content-Encoding", "identity")
@@ -104,10 +107,6 @@ class Answer:
                 yield piece
         except (aiohttp.ClientError, ConnectionError):
             raise FailedError(BROKEN_OFF) from None
-
-
-def _data_of(event: Event) -> bytes:
-    return b"\n".join(event.data or ())
 
 
 class Upstream:
