@@ -128,6 +128,14 @@ class Server:
         finally:
             writer.close()
 
+    async def restart(self) -> None:
+        """Breaks every connection, is gone for a moment, and listens again on the same port."""
+        self.refuse()
+        for peer in self.peers:
+            peer.reset()
+        await asyncio.sleep(0.05)
+        self.listening = await asyncio.start_server(self.accept, "127.0.0.1", self.port)
+
     def refuse(self) -> None:
         """Takes no more connections."""
         assert self.listening is not None
@@ -147,5 +155,5 @@ async def nnrp_server(script: Script, port: int = 0) -> AsyncIterator[Server]:
     try:
         yield server
     finally:
-        listening.close()
+        server.refuse()
     await server.settle()
