@@ -17,6 +17,7 @@ from typing import Final
 from aiohttp import WSMsgType, web
 
 from teeline.proxy.nnrp.address import Address
+from teeline.proxy.nnrp.httplog import quiet
 from teeline.proxy.nnrp.serverconnection import ServerConnection
 from teeline.proxy.nnrp.serverlimits import Room, ServerLimits
 from teeline.proxy.nnrp.serverreply import Service
@@ -63,7 +64,7 @@ class NnrpServer:
 
     async def start(self) -> Address:
         """Begins to accept; where. Raises ServerError."""
-        self._web = web.Server(self._websocket, access_log=None)
+        self._web = web.Server(self._websocket, access_log=None, logger=quiet("server"))
         try:
             self._server = await self._listen.listen(self._accepted, self._tls)
         except OSError as error:
@@ -134,7 +135,9 @@ class NnrpServer:
         if not socket.can_prepare(request):
             return web.Response(status=426, headers={"Upgrade": "websocket"})
         await socket.prepare(request)
-        self._upgrading.pop(request.transport).cancel()
+        timer = self._upgrading.pop(request.transport, None)
+        if timer is not None:
+            timer.cancel()
         link = _WebSocket(socket, request.transport)
         connection = ServerConnection(link, self._service, self._limits, self._room)
         self._sockets.add(connection)

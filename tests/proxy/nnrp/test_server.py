@@ -167,3 +167,29 @@ def test_stopping_tells_open_operations(carrier: str) -> None:
         await conversation.close()
 
     run(work())
+
+
+def test_a_handshake_that_does_not_come_to_its_end_is_ended() -> None:
+    async def work() -> None:
+        async with serving(limits=ServerLimits(handshake=0.01)) as address:
+            reader, writer = await asyncio.open_connection(address.host, address.port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n")
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            writer.close()
+
+    run(work())
+
+
+def test_what_a_client_sends_that_is_no_http_stays_out_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def work() -> None:
+        async with serving() as address:
+            reader, writer = await asyncio.open_connection(address.host, address.port)
+            writer.write(b"GET / HTTP/1.1\r\nAuthorization: sk-secret\r\nbroken\r\n\r\n")
+            await reader.read()
+            writer.close()
+        assert "sk-secret" not in caplog.text
+
+    run(work())

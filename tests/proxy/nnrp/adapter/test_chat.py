@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from teeline.proxy.nnrp.adapter.chat import ChatStream, document_of, whole_as_stream
+from teeline.proxy.nnrp.adapter.toolcalls import MAX_CALLS
 from teeline.proxy.nnrp.documents import FailedError, Problem
 
 
@@ -251,3 +252,19 @@ def test_an_answer_of_a_server_that_does_not_stream_is_told_as_events() -> None:
 
 def test_integers_of_any_size_are_exact() -> None:
     assert document_of(b'{"n":12345678901234567890123}') == {"n": 12345678901234567890123}
+
+
+def test_tool_calls_are_bounded() -> None:
+    stream = ChatStream()
+    calls = [tool(n, id=str(n), name="f") for n in range(MAX_CALLS)]
+    assert len(list(stream.feed(chunk(choice(tool_calls=calls))))) == MAX_CALLS
+    with pytest.raises(FailedError, match="backend_error"):
+        list(stream.feed(chunk(choice(tool_calls=[tool(MAX_CALLS, id="x", name="f")]))))
+
+
+def test_a_number_beyond_all_bounds_is_the_server_s_fault() -> None:
+    stream = ChatStream()
+    list(stream.feed(b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"n":1e999}'))
+    list(stream.finish())
+    with pytest.raises(FailedError, match="backend_error"):
+        stream.completed()

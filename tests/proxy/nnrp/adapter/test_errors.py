@@ -115,3 +115,10 @@ def test_an_error_in_a_stream(told: Any, code: str, status: int) -> None:
 
 def test_a_message_is_bounded() -> None:
     assert len(of_answer(500, json.dumps({"error": "x" * 10_000}).encode()).message) == 4096
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e999"])
+def test_an_error_with_a_number_that_is_none_keeps_its_words_alone(number: str) -> None:
+    problem = of_answer(400, f'{{"error":{{"message":"m","x":{number}}}}}'.encode())
+    assert (problem.message, problem.more) == ("m", {})
+    assert json.loads(problem.document)["error"]["message"] == "m"

@@ -175,14 +175,23 @@ def test_a_refusal_keeps_the_server_s_words(stream: bool) -> None:
     run(work())
 
 
-def test_a_key_that_the_server_quotes_goes_no_further() -> None:
-    refusal = failing(401, {"error": {"message": "Incorrect API key: sk-secret."}})
+@pytest.mark.parametrize("how", ["refusal", "stream", "document"])
+def test_a_key_that_the_server_quotes_goes_no_further(how: str) -> None:
+    error = {"error": {"message": "Incorrect API key: sk-secret."}}
+
+    async def quotes(request: web.Request) -> web.StreamResponse:
+        if how == "stream":
+            return await events(request, json.dumps(error), done=False)
+        if how == "document":
+            return web.json_response(ANSWER | {"debug": "sk-secret"})
+        return web.json_response(error, status=401)
 
     async def work() -> None:
-        async with adapting(refusal, key="sk-secret") as running:
-            observed = await asked(running, envelope())
+        async with adapting(quotes, key="sk-secret") as running:
+            observed = await asked(running, envelope(stream=how == "stream"))
+        assert observed.end
+        assert "***" in json.dumps(observed.events)
         assert "sk-secret" not in json.dumps(observed.events)
-        assert error(observed) == ("authentication_error", "invalid_api_key")
 
     run(work())
 
