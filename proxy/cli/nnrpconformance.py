@@ -34,6 +34,7 @@ from teeline.proxy.nnrp.conformance.runner import (
 )
 from teeline.proxy.nnrp.conformance.suite import Recipe, SuiteError
 from teeline.proxy.nnrp.discovery import discover
+from teeline.proxy.nnrp.observed import Observed
 from teeline.proxy.nnrp.tap import TapError
 from teeline.proxy.text import printable
 from teeline.proxy.tls import TLSFilesError, towards_upstream
@@ -168,7 +169,12 @@ async def _results(
     results: list[Result] = []
     async with _way(target, capabilities, through_tap) as (asked, tap):
         for recipe in recipes:
-            result = await run_case(recipe, asked, capabilities)
+            try:
+                result = await run_case(recipe, asked, capabilities)
+            except ConversationError as error:
+                if not results:
+                    raise
+                result = Result(recipe, "failed", Observed(), str(error))
             results.append(result if tap is None else await tap.judged(result))
             if not quiet:
                 click.echo(_line(results[-1]))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from teeline.validators.fields.nnrp import CANCELLED, COMPLETED, ERROR
-from teeline.validators.wire.json import decode
+from teeline.validators.wire.json import JsonFaultKind, decode
 
 MAX_EVENTS: Final = 100_000
 """Events of one operation that are kept."""
@@ -33,7 +33,7 @@ class Observed:
 
     def hear(self, body: bytes) -> None:
         """One event of a PARTIAL_RESULT."""
-        value = decode(body).value
+        value = _read(body)
         if not isinstance(value, dict):
             self.notes.append("a PARTIAL_RESULT holds no JSON object")
         elif len(self.events) < MAX_EVENTS:
@@ -41,7 +41,7 @@ class Observed:
 
     def conclude(self, document: bytes | None, end: str) -> None:
         """The document of the end; empty for an empty success, None where there is none to read."""
-        value = decode(document).value if document else {}
+        value = _read(document) if document else {}
         self.end = end
         if document is None or not isinstance(value, dict):
             self.notes.append(f"{end} holds no JSON object")
@@ -62,3 +62,10 @@ class Observed:
         told = self.events[-1].get("error") if self.events else None
         code = told.get("code") if isinstance(told, dict) else None
         return code if isinstance(code, str) else ""
+
+
+def _read(document: bytes) -> Any:
+    """A document's value; None for one that is no JSON, be it for a number that JSON can't write."""
+    read = decode(document)
+    strange = any(fault.kind is JsonFaultKind.NONFINITE for fault in read.faults)
+    return None if strange else read.value

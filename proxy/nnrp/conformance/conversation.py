@@ -25,7 +25,13 @@ from teeline.validators.wire.nnrp import (
     payload_start,
     prelude_of,
 )
-from teeline.validators.wire.nnrpcodes import CancelReason, CloseReason, DropReason, ErrorCode
+from teeline.validators.wire.nnrpcodes import (
+    CancelReason,
+    CloseReason,
+    DropReason,
+    ErrorCode,
+    InFlight,
+)
 
 _MAX_PACKET: Final = 64 * 1024 * 1024
 _SESSION_SECONDS: Final = 10.0
@@ -58,6 +64,7 @@ class Conversation:
         self._session = 0
         self._frames = 0
         self._controls = 0
+        self._unended = False
         self._closed, self._lost = asyncio.Event(), asyncio.Event()
         self._link: Link | None = None
 
@@ -112,6 +119,7 @@ class Conversation:
                 await running.over.wait()
         except TimeoutError:
             running.observed.notes.append("no end came in time")
+            self._unended = True
         del self._running[frame]
         return running.observed
 
@@ -123,7 +131,8 @@ class Conversation:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 if not self._gone:
                     last = _FIRST_OPERATION + self._frames
-                    bye = encode.session_close(self._session, last, CloseReason.NORMAL)
+                    policy = InFlight.ABORT if self._unended else InFlight.DRAIN
+                    bye = encode.session_close(self._session, last, CloseReason.NORMAL, policy)
                     self._link.write(bye)
                     await self._closed.wait()
                 self._link.close()

@@ -71,10 +71,15 @@ class Result:
             "id": self.recipe.id,
             "outcome": self.outcome,
             "terminal": self.recipe.terminal if skipped else self.observed.terminal,
-            "events": self.observed.events[:MAX_TOLD],
+            "events": self._told(),
             **({"diagnostics": diagnostics} if diagnostics else {}),
             **({"message": self.message} if self.message else {}),
         }
+
+    def _told(self) -> list[dict[str, Any]]:
+        """The events that have a type, as the public schema wants them: the first ones, and the last."""
+        typed = [event for event in self.observed.events if isinstance(event.get("type"), str)]
+        return typed if len(typed) <= MAX_TOLD else [*typed[: MAX_TOLD - 1], typed[-1]]
 
 
 def results_document(adapter: str, results: Sequence[Result]) -> dict[str, Any]:

@@ -13,7 +13,10 @@ from click.testing import CliRunner, Result
 
 from teeline.proxy.cli.nnrp import command
 from teeline.proxy.nnrp.adapter.service import Adapter
-from teeline.proxy.nnrp.serverreply import Service
+from teeline.proxy.nnrp.address import Address
+from teeline.proxy.nnrp.server import NnrpServer
+from teeline.proxy.nnrp.serverreply import Reply, Service
+from teeline.proxy.nnrp.submit import Submit
 from tests.proxy.nnrp.conformance.schemas import PLAN, RESULTS, validate
 from tests.proxy.nnrp.conformance.servers import LEVEL1, Faulty, serving, upstream, without
 
@@ -31,6 +34,19 @@ DECLARES: dict[str, Any] = {
     "compatibility_levels": [1],
     "operations": [CHAT],
 }
+
+
+class Leaving:
+    """A service that answers one operation; its server stops behind that."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.server = NnrpServer(Address("127.0.0.1", 0), self)
+        self.stopping: asyncio.Task[None] | None = None
+
+    async def serve(self, submit: Submit, reply: Reply) -> None:
+        await self._service.serve(submit, reply)
+        self.stopping = asyncio.create_task(self.server.stop(1.0))
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
@@ -78,6 +94,28 @@ def test_a_server_that_does_not_fails_with_the_reason(tmp_path: Path) -> None:
     failed = [case for case in document["results"] if case["outcome"] == "failed"]
     assert [case["id"] for case in failed] == ["teeline.chat.stream-order"]
     assert "response.usage" in failed[0]["message"]
+
+
+def test_a_server_that_goes_in_the_midst_fails_the_cases_that_are_left(tmp_path: Path) -> None:
+    """The results are written all the same."""
+    document = tmp_path / "capabilities.json"
+    document.write_text(json.dumps(DECLARES), encoding="utf-8")
+
+    async def work() -> Result:
+        async with upstream() as way:
+            service = Leaving(Adapter(way, LEVEL1))
+            place = f"nnrp://{await service.server.start()}"
+            words = ["conformance", "--capabilities", str(document), "--results", "-"]
+            result = await asyncio.to_thread(invoke, *words, "--target", place)
+            assert service.stopping is not None
+            await service.stopping
+            return result
+
+    result = run(work())
+    assert result.exit_code == 3  # nobody was left to be asked what it does
+    outcomes = [case["outcome"] for case in json.loads(result.stdout)["results"]]
+    assert outcomes[0] == "passed"
+    assert set(outcomes[1:]) == {"failed"}
 
 
 def test_what_is_declared_and_not_seen_fails(tmp_path: Path) -> None:

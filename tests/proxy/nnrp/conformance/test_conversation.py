@@ -194,3 +194,14 @@ def test_no_server_s_bytes_break_it() -> None:
             assert observed.terminal in ("success", "error", "cancelled")
 
     run(work())
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"1e999"])
+def test_a_number_that_is_none_is_no_json(number: bytes) -> None:
+    async def work() -> None:
+        odd = b'{"type":"response.completed","body":{"n":%s}}' % number
+        observed = await hearing(partial(odd), result(odd))
+        assert observed.events == []
+        assert len(observed.notes) == 2
+
+    run(work())

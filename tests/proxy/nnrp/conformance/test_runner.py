@@ -13,6 +13,8 @@ from teeline.proxy.nnrp.clientlink import Endpoint
 from teeline.proxy.nnrp.conformance.conversation import Conversation, ConversationError
 from teeline.proxy.nnrp.conformance.declared import differences
 from teeline.proxy.nnrp.conformance.runner import (
+    MAX_TOLD,
+    Result,
     Target,
     asking,
     results_document,
@@ -21,6 +23,7 @@ from teeline.proxy.nnrp.conformance.runner import (
 )
 from teeline.proxy.nnrp.conformance.suite import Recipe, load
 from teeline.proxy.nnrp.discovery import discover
+from teeline.proxy.nnrp.observed import Observed
 from teeline.proxy.nnrp.serverlimits import ServerLimits
 from teeline.proxy.nnrp.serverreply import Reply
 from teeline.proxy.nnrp.submit import Submit
@@ -166,6 +169,16 @@ def test_what_a_server_does_is_seen_over_nnrp() -> None:
             assert {d.operation for d in differences(declaring(ALL), less)} == ALL - LEVEL1
 
     run(work())
+
+
+def test_a_result_lists_what_its_schema_takes_and_never_leaves_the_end_out() -> None:
+    odd: list[dict[str, Any]] = [{"type": 7}, {}]
+    events = [{"type": "response.output_text.delta"}] * (2 * MAX_TOLD)
+    observed = Observed([*odd, *events, {"type": "response.completed"}], "success", "RESULT_PUSH")
+    document = results_document("a", [Result(RECIPES[0], "passed", observed)])
+    validate(document, RESULTS)
+    told = document["results"][0]["events"]
+    assert (len(told), told[-1]["type"]) == (MAX_TOLD, "response.completed")
 
 
 def test_a_server_that_never_ends_an_operation_fails_the_case_in_time() -> None:
