@@ -177,7 +177,9 @@ class ServerConnection:
         self._handshake.cancel()
         self._opened += 1
         self._sessions[self._opened] = _Session(self._opened)
-        self._link.write(encode.session_open_ack(self._opened, self._limits.in_flight))
+        # What was asked for is granted up to our own bound; that bound alone is held to.
+        granted = min(meta.in_flight or 1, self._limits.in_flight)
+        self._link.write(encode.session_open_ack(self._opened, granted))
 
     def _ping(self, packet: Packet) -> None:
         self._link.write(encode.pong(packet.session))

@@ -36,7 +36,8 @@ from teeline.validators.wire.nnrpcodes import (
 _MAX_PACKET: Final = 64 * 1024 * 1024
 _SESSION_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 2.0
-_IN_FLIGHT: Final = 64
+_IN_FLIGHT: Final = 4
+"""More is refused by native servers, as they are by default."""
 _FIRST_OPERATION: Final = 1000
 
 

@@ -149,14 +149,14 @@ def error_of(packet: Packet) -> tuple[ErrorCode, ErrorScope]:
 def test_a_handshake_opens_a_session_of_its_own_each() -> None:
     async def work() -> None:
         server = Server(greet=False, limits=ServerLimits(in_flight=7))
-        hello, first, second = encode.client_hello(), encode.session_open(4), encode.session_open(4)
+        hello, first, second = encode.client_hello(), encode.session_open(4), encode.session_open(9)
         whole = hello + first + second
         for n in range(len(whole)):
             server.says(whole[n : n + 1])
         kinds = [packet.type for packet in server.link.packets]
         assert kinds == [Message.SERVER_HELLO_ACK, *[Message.SESSION_OPEN_ACK] * 2]
         opened = [open_ack_meta(packet.meta) for packet in server.link.packets[1:]]
-        assert [(o.session, o.granted) for o in opened] == [(1, 7), (2, 7)]
+        assert [(o.session, o.granted) for o in opened] == [(1, 4), (2, 7)]
         server.connection.lost()
 
     run(work())
