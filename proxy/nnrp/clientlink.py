@@ -61,6 +61,9 @@ class Link(Protocol):
     def abort(self) -> None:
         """Ends the connection at once."""
 
+    async def released(self) -> None:
+        """Waits until nothing of an ended connection is left."""
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -171,6 +174,9 @@ class _StreamLink(asyncio.Protocol):
     def abort(self) -> None:
         self._transport.abort()
 
+    async def released(self) -> None:
+        return  # ``lost`` is the last that comes of a transport
+
 
 class _WebSocketLink:
     """A link over WebSocket: each packet is a binary message of its own."""
@@ -268,3 +274,6 @@ class _WebSocketLink:
 
     def abort(self) -> None:
         self._task.cancel()
+
+    async def released(self) -> None:
+        await asyncio.wait({self._task})

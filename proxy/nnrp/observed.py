@@ -23,13 +23,15 @@ class Observed:
 
     ``events`` are the profile's documents in their order, the one of the end included. ``terminal`` is
     ``success``, ``error`` or ``cancelled``, ``end`` the message that ended it, empty for none. ``notes``
-    are what could not be read, and ends that no document tells.
+    are what could not be read, and ends that no document tells. ``after_cancel``: seconds from a cancel
+    of ours to the end, None where there was none.
     """
 
     events: list[dict[str, Any]] = field(default_factory=list)
     terminal: str = "error"
     end: str = ""
     notes: list[str] = field(default_factory=list)
+    after_cancel: float | None = None
 
     def hear(self, body: bytes) -> None:
         """One event of a PARTIAL_RESULT."""

@@ -50,9 +50,15 @@ class _Running:
 
     def __init__(self, operation: int, cancel_after: int | None) -> None:
         self.operation, self.cancel_after = operation, cancel_after
-        self.cancelled = False
+        self.cancelled_at: float | None = None
         self.observed = Observed()
         self.over = asyncio.Event()
+
+    def end(self) -> None:
+        """The operation has ended."""
+        if self.cancelled_at is not None:
+            self.observed.after_cancel = asyncio.get_running_loop().time() - self.cancelled_at
+        self.over.set()
 
 
 class Conversation:
@@ -140,6 +146,7 @@ class Conversation:
                 await self._lost.wait()
         except TimeoutError:
             self.abort()
+        await self._link.released()
 
     def abort(self) -> None:
         """Ends the connection at once."""
@@ -192,14 +199,14 @@ class Conversation:
 
     def _event(self, running: _Running, packet: Packet) -> None:
         running.observed.hear(packet.body)
-        if running.cancel_after is not None and not running.cancelled:
+        if running.cancel_after is not None and running.cancelled_at is None:
             running.cancel_after -= 1
             if running.cancel_after <= 0:
                 self._cancel(running, packet.frame)
 
     def _cancel(self, running: _Running, frame: int) -> None:
         assert self._link is not None  # a packet came over it
-        running.cancelled = True
+        running.cancelled_at = asyncio.get_running_loop().time()
         self._controls += 1
         reason = CancelReason.CONFORMANCE
         packet = encode.cancel(self._session, frame, running.operation, self._controls, reason)
@@ -207,10 +214,10 @@ class Conversation:
 
     def _result(self, running: _Running, packet: Packet) -> None:
         running.observed.conclude(_document(packet.body), Message.RESULT_PUSH.name)
-        running.over.set()
+        running.end()
 
     def _drop(self, running: _Running, packet: Packet) -> None:
-        told = running.cancelled
+        told = running.cancelled_at is not None
         reason = "no reason"
         whole = packet.meta_bytes == METADATA_LENGTHS[Message.RESULT_DROP_REASON]
         if packet.type == Message.RESULT_DROP_REASON and whole:
@@ -234,7 +241,7 @@ class Conversation:
 
 def _end(running: _Running, message: Message) -> None:
     running.observed.end = message.name
-    running.over.set()
+    running.end()
 
 
 def _document(body: bytes) -> bytes | None:

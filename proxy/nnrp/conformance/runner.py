@@ -109,6 +109,10 @@ async def run_case(recipe: Recipe, target: Target, declared: Capabilities) -> Re
         observed = await asyncio.gather(*running)
     finally:
         await conversation.close()
+    if recipe.cancel_after is not None and _ended_in_time(observed[0]):
+        return Result(
+            recipe, "skipped", observed[0], "the answer ended before a cancel could end it"
+        )
     verdicts = [judge(recipe, one) for one in observed]
     # Of several at once one must be what is due, and every one must have an end.
     best = min(range(len(verdicts)), key=lambda n: len(verdicts[n].reasons))
@@ -118,6 +122,12 @@ async def run_case(recipe: Recipe, target: Target, declared: Capabilities) -> Re
         reasons.append(f"{endless} of {recipe.copies} operations had no end")
     outcome = "failed" if reasons else "passed"
     return Result(recipe, outcome, observed[best], "; ".join(reasons))
+
+
+def _ended_in_time(observed: Observed) -> bool:
+    """Whether a success was perhaps on its way when the cancel went out: that is no fault (profile 9)."""
+    after = observed.after_cancel
+    return observed.terminal == "success" and after is not None and after < DEFAULT_LIMITS.grace
 
 
 def _contradicts(recipe: Recipe, declared: Capabilities) -> bool:

@@ -95,7 +95,13 @@ class Faulty:
 
 
 class Deaf:
-    """A server that hears no cancel, of neither kind, and succeeds in its own time."""
+    """A server that hears no cancel, of neither kind, and succeeds in its own time.
+
+    ``seconds`` is longer than what passes as a success that was on its way.
+    """
+
+    def __init__(self, seconds: float = 1.2) -> None:
+        self._pause = seconds / 12
 
     async def serve(self, submit: Submit, reply: Reply) -> None:
         task = asyncio.ensure_future(self._answer(reply))
@@ -106,9 +112,9 @@ class Deaf:
                 continue
 
     async def _answer(self, reply: Reply) -> None:
-        for _ in range(20):
+        for _ in range(12):
             await reply.event(b'{"type":"response.output_text.delta","index":0,"delta":"on "}')
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(self._pause)
         reply.end(None, 200)
 
 

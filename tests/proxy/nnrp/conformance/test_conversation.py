@@ -49,6 +49,8 @@ class FakeLink:
     def abort(self) -> None:
         self._conversation.lost()
 
+    async def released(self) -> None: ...
+
 
 def opened() -> tuple[Conversation, FakeLink]:
     """A conversation in session 1."""

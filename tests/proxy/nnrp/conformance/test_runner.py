@@ -131,6 +131,18 @@ def test_a_recipe_that_wants_what_is_declared_refused_is_skipped() -> None:
     run(work())
 
 
+def test_a_success_that_was_perhaps_on_its_way_says_nothing_of_a_cancel() -> None:
+    recipe = next(r for r in RECIPES if r.id == "teeline.chat.cancel-on-wire")
+
+    async def work() -> None:
+        async with serving(Deaf(seconds=0.01)) as target:
+            result = await run_case(recipe, target, declaring(ALL))
+        assert (result.outcome, result.observed.terminal) == ("skipped", "success")
+        assert "before a cancel" in result.message
+
+    run(work())
+
+
 def test_a_breach_on_the_wire_fails_a_case_that_passed() -> None:
     """A completed body without its object: the recipe looks at the type alone, the tap at all of it."""
     recipe = next(r for r in RECIPES if r.id == "teeline.chat.cancel-by-hint")
