@@ -50,6 +50,9 @@ class Told(Protocol):
 
     def news(self, news: News) -> None: ...
 
+    def leaving(self, child: Child) -> None:
+        """It accepts no more."""
+
     def live(self, data: bytes) -> None: ...
 
 
@@ -78,7 +81,8 @@ class Child(asyncio.Protocol):
         self._ready: asyncio.Future[str] = loop.create_future()
         """Done when it accepts, or with a line that says why it won't."""
         self._unlinked: asyncio.Future[None] = loop.create_future()
-        self._broken = ""
+        self.broken = ""
+        """Why it was ended, where it told what is no sense."""
 
     @property
     def uptime(self) -> float:
@@ -87,17 +91,17 @@ class Child(asyncio.Protocol):
 
     async def start(self, job: Job, bound: Bound, environ: Mapping[str, str]) -> None:
         """Returns when it accepts connections. Raises StartError; the process is then gone."""
-        ours, theirs = socket.socketpair()
         try:
-            self._process = await self._spawned(theirs, bound, environ)
+            ours, theirs = socket.socketpair()
+            try:
+                self._process = await self._spawned(theirs, bound, environ)
+            except BaseException:
+                ours.close()
+                raise
+            finally:
+                theirs.close()
         except OSError as error:
-            ours.close()
             raise StartError(f"a worker can't be started: {error.strerror}") from None
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
         self.pid = self._process.pid
         ours.setblocking(False)
         await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
@@ -156,14 +160,14 @@ class Child(asyncio.Protocol):
         await asyncio.wait((self._unlinked,), timeout=_REST_SECONDS)
         if self._transport is not None:
             self._transport.abort()
-        if self._broken:
-            return self._broken
+        if self.broken:
+            return self.broken
         return f"ended with status {code}" if code >= 0 else f"was ended by {_signal(-code)}"
 
     @property
     def left(self) -> bool:
         """Whether it ended in good order: what was open on it came to its end."""
-        return not self._broken and self._process is not None and self._process.returncode == 0
+        return not self.broken and self._process is not None and self._process.returncode == 0
 
     # -- the link ----------------------------------------------------------------------------------
 
@@ -174,9 +178,9 @@ class Child(asyncio.Protocol):
         try:
             for kind, payload in self._deframer.feed(data):
                 self._take(kind, payload)
-        except (LinkError, ValueError, TypeError, KeyError) as error:
+        except (LinkError, ValueError, TypeError, KeyError, AttributeError) as error:
             # A worker reads what strangers send: what it says now is not to be trusted.
-            self._broken = f"told what can't be understood ({type(error).__name__}) and was ended"
+            self.broken = f"told what can't be understood ({type(error).__name__}) and was ended"
             self.kill()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -196,11 +200,12 @@ class Child(asyncio.Protocol):
                 self._ready.set_result("")
         elif kind == LEAVING:
             self.accepting = False
+            self._told.leaving(self)
         elif kind == FAILED and not self._ready.done():
             self._ready.set_result(payload.decode("utf-8", "replace") or "no reason was given")
 
     def _state(self, told: dict[str, Any]) -> None:
-        self.facts = Facts(**told["facts"])
+        self.facts = Facts.read(told["facts"])
         self.live_dropped = int(told["live_dropped"])
         self._told.numbers(self, told["numbers"])
 

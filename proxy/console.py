@@ -113,16 +113,18 @@ class Console:
         if _passes_power_of_ten(before, count):
             self._say(f"{self._stamp(at, kind)}  {count} exchanges with it so far")
 
-    def count(self, exchanges: int, verdicts: Mapping[Verdict, int]) -> None:
-        """So many more exchanges are closed; the verdicts are those of exchanges with violations."""
-        self._exchanges += exchanges
-        self._verdicts.update(verdicts)
+    def closed(self, verdict: Verdict | None) -> None:
+        """One more exchange is closed; without a violation no verdict is needed."""
+        self._exchanges += 1
+        if verdict is not None:
+            self._verdicts[verdict] += 1
 
     def take(self, news: News) -> None:
         """What another process saw."""
         for seen in news.seen:
             self.see(seen)
-        self.count(news.exchanges, news.verdicts)
+        self._exchanges += news.exchanges
+        self._verdicts.update(news.verdicts)
 
     async def drain(self, deadline: float) -> None:
         await self._writer.flush(deadline)
@@ -233,8 +235,8 @@ class ConsoleSink:
         self._console.see(Seen(kind, 1, violation.at, sighting))
 
     def closed(self, event: Closed) -> None:
-        verdicts = {event.exchange.verdict: 1} if event.exchange.violations else {}
-        self._console.count(1, verdicts)
+        exchange = event.exchange
+        self._console.closed(exchange.verdict if exchange.violations else None)
 
     async def drain(self, deadline: float) -> None:
         await self._console.drain(deadline)

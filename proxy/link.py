@@ -209,12 +209,16 @@ class Downlink:
         self._deframer = deframer
 
     def read(self) -> tuple[list[float], bool]:
-        """Deadlines of stops that were asked for, and whether the supervisor is gone."""
+        """Deadlines of stops that were asked for, and whether the supervisor is gone.
+
+        What came with the job counts, too.
+        """
+        data, gone = b"", False
         try:
             data = self._sock.recv(_RECEIVED, socket.MSG_DONTWAIT)
+            gone = not data
         except BlockingIOError:
-            return [], False
+            pass
         except OSError:
-            return [], True
-        stops = [float(payload) for kind, payload in self._deframer.feed(data) if kind == STOP]
-        return stops, not data
+            gone = True
+        return [float(payload) for kind, payload in self._deframer.feed(data) if kind == STOP], gone

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import sys
+from pathlib import Path
 from typing import Any, Final
 
-from teeline.config.model import AUTO_WORKERS, Config
+from teeline.config.model import AUTO_WORKERS, MAX_WORKERS, Config
 from teeline.proxy.accept import raise_descriptor_limit
 
 log = logging.getLogger("teeline")
 
 _SWITCH_SECONDS: Final = 0.0005
+_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 
 
 def prepare(who: str = "") -> None:
@@ -35,8 +38,19 @@ def prepare(who: str = "") -> None:
 def worker_count(config: Config) -> int:
     """How many processes serve: as configured, or one for each processor that we may use."""
     if config.workers == AUTO_WORKERS:
-        return len(os.sched_getaffinity(0))
+        return min(processors(), MAX_WORKERS)
     return int(config.workers)
+
+
+def processors(quota: Path = _QUOTA) -> int:
+    """Processors that this process may use: as many as it may run on, or as its container may fill."""
+    count = len(os.sched_getaffinity(0))
+    try:
+        # cgroup v2: microseconds of all processors in a period, or "max", and the period.
+        allowed, period = quota.read_text(encoding="ascii").split()
+        return max(1, min(count, math.ceil(int(allowed) / int(period))))
+    except (OSError, ValueError, ZeroDivisionError):
+        return count  # no limit is set
 
 
 def log_stray(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

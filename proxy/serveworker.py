@@ -85,6 +85,7 @@ class _Worker:
         loop.add_signal_handler(signal.SIGTERM, self._stops.put_nowait, deadline)
         loop.add_reader(self._link, self._hear)
         self._uplink.start()
+        self._hear()  # what came with the job
         try:
             await self._serve()
         finally:

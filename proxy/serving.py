@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from teeline.config.model import Config
 from teeline.proxy.audit.configured import auditing
@@ -44,6 +44,17 @@ class Facts:
     failures: dict[str, int] = field(default_factory=dict)
     exported: dict[str, int] = field(default_factory=dict)
     chains: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> Facts:
+        """What another process told, out of JSON; ValueError and its like where it is something else."""
+        return cls(
+            int(told["requests"]),
+            int(told["open"]),
+            {str(sink): int(count) for sink, count in told["failures"].items()},
+            {str(signal): int(count) for signal, count in told["exported"].items()},
+            [str(chain) for chain in told["chains"]],
+        )
 
     def plus(self, other: Facts) -> Facts:
         """Both together."""

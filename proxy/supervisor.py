@@ -26,7 +26,7 @@ from teeline.proxy.reports.model import tool_version
 from teeline.proxy.server import Bound, Listener, ServeError, bind_all, close_all, listeners_of
 from teeline.proxy.serving import Facts, WorkerFacts, choices, servers
 from teeline.proxy.sightings import News
-from teeline.proxy.telemetry import instruments
+from teeline.proxy.telemetry import environment, instruments
 from teeline.proxy.telemetry.sink import TelemetrySink
 from teeline.proxy.telemetry.sums import Part, Sums
 
@@ -45,8 +45,9 @@ _DRAIN_SECONDS: Final = 5.0
 class Supervisor:
     """Serves by ``config.workers`` processes.
 
-    ``console`` is told what they see, ``on_live`` takes their live events. Raises SinkError where an
-    OTEL_* variable can't work. ``clock`` gives seconds that only grow.
+    ``console`` is told what they see, ``on_live`` takes their live events, ``on_gone`` the number of one
+    that has none any more, as text. Raises SinkError where an OTEL_* variable can't work. ``clock``
+    gives seconds that only grow.
     """
 
     def __init__(
@@ -56,19 +57,21 @@ class Supervisor:
         console: Console,
         *,
         on_live: Callable[[bytes], None] | None = None,
+        on_gone: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
-        self._environ = environ
+        self._environ = environment.one_instance(environ)
         self._console = console
         self._on_live = on_live
+        self._on_gone = on_gone
         self._clock = clock
         self._count = worker_count(config)
         self._children: dict[int, Child] = {}
         self._parts: dict[Child, Part] = {}
         self._gone = Facts()
         self._restarts = 0
-        self._live_failed = False
+        self._page_failed = False
         self._bound: Bound = {}
         self._keepers: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
@@ -77,13 +80,15 @@ class Supervisor:
         self._sums.observe(instruments.WORKERS, lambda: {(): self._accepting})
         self._sums.observe(instruments.WORKER_RESTARTS, lambda: {(): self._restarts})
         self._export = TelemetrySink.from_environment(
-            environ,
+            self._environ,
             version=tool_version(),
             servers=servers(config),
             choices=choices(config, self._count),
             meter=self._sums,
             metrics_alone=True,
         )
+        # That it is ignored has been said now; workers would each say it again.
+        self._environ.pop(environment.CAPTURE, None)
 
     # -- what a service tells ----------------------------------------------------------------------
 
@@ -226,7 +231,9 @@ class Supervisor:
                 wait = 0.0 if child.uptime >= STEADY else wait
                 self._restarts += 1
                 broke = "" if child.left else "; its open connections broke"
-                log.error("worker %d (pid %d) %s%s; it is replaced", number, child.pid, how, broke)
+                level = logging.WARNING if child.left else logging.ERROR
+                told = "worker %d (pid %d) %s%s; it is replaced"
+                log.log(level, told, number, child.pid, how, broke)
             if await self._told_to_stop(wait):
                 return
             wait = min(max(FIRST_WAIT, 2 * wait), LONGEST_WAIT)
@@ -254,6 +261,7 @@ class Supervisor:
         self._sums.retire(self._parts.pop(child))
         if self._children.get(child.number) is child:
             del self._children[child.number]
+        self._show(self._on_gone, str(child.number))
 
     def _kill_late(self) -> None:
         for child in self._children.values():
@@ -268,12 +276,23 @@ class Supervisor:
     def news(self, news: News) -> None:
         self._console.take(news)
 
+    def leaving(self, child: Child) -> None:
+        if not self._stopping.is_set():
+            log.warning(
+                "worker %d (pid %d) accepts no more; it ends when its open answers are through",
+                *(child.number, child.pid),
+            )
+
     def live(self, data: bytes) -> None:
-        if self._on_live is None:
+        self._show(self._on_live, data)
+
+    def _show(self, to: Callable[[Any], None] | None, what: str | bytes) -> None:
+        """Tells the live page, where there is one."""
+        if to is None:
             return
         try:
-            self._on_live(data)
+            to(what)
         except Exception as error:  # noqa: BLE001  a page must not cost us a worker
-            if not self._live_failed:
-                self._live_failed = True
-                log.error("live events can't be taken: %s", type(error).__name__)
+            if not self._page_failed:
+                self._page_failed = True
+                log.error("the live page takes nothing: %s", type(error).__name__)

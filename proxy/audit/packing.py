@@ -96,6 +96,7 @@ class _locked:
 
     def __init__(self, draft: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._draft = draft
         self._fd = os.open(draft, flags, _MODE)
 
     def __enter__(self) -> BinaryIO | None:
@@ -103,11 +104,20 @@ class _locked:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return None
+        if not self._is_current():
+            return None
         os.ftruncate(self._fd, 0)
         return os.fdopen(self._fd, "wb", closefd=False)
 
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)
+
+    def _is_current(self) -> bool:
+        """Whether the file still is the draft: who had the lock before may have made it the log."""
+        try:
+            return os.path.samestat(os.fstat(self._fd), self._draft.lstat())
+        except FileNotFoundError:
+            return False
 
 
 def _write(file: BinaryIO, out: BinaryIO) -> None:

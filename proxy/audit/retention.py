@@ -90,11 +90,19 @@ def expired(stored: Iterable[Stored], live: int, now: float, keep: Keep) -> list
 
 
 def record_of(folder: Path, doomed: Sequence[Stored]) -> dict[str, Any]:
-    """The retention record to be written before ``doomed`` are deleted; OSError."""
+    """The retention record to be written before ``doomed`` are deleted; OSError.
+
+    Files that are gone by now are not in it: another process's retention was faster, and said so.
+    """
     gone = {file.path for file in doomed}
     wanted = _referred_to(path for _, path in listed(folder) if path not in gone)
-    deleted = [file.last for file in doomed]
-    said = [retired for file in doomed for retired in _said_in(file.path)]
+    deleted: list[Retired] = []
+    said: list[Retired] = []
+    for file in doomed:
+        with suppress(FileNotFoundError):
+            last = file.last
+            said += _said_in(file.path)
+            deleted.append(last)
     newest: dict[str, Retired] = {}
     for retired in said:
         if retired.chain in wanted and retired.seq >= newest.get(retired.chain, retired).seq:

@@ -220,6 +220,8 @@ def _pack(paths: list[Path]) -> bool:
         try:
             if not is_live(path):
                 pack(path, tail_of(path).at)
+        except FileNotFoundError:
+            continue  # another process packed it, and its retention deleted it
         except OSError as error:
             why = error.strerror or type(error).__name__
             log.warning("audit: %s can't be packed: %s; it stays as it is", path, why)

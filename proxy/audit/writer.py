@@ -298,8 +298,10 @@ class ChainWriter:
         if not doomed:
             return
         # First said and on the disk, then done: a crash between leaves files, never a riddle.
-        self._write([(None, retention.record_of(self._folder, doomed))])
-        self._sync()
+        record = retention.record_of(self._folder, doomed)
+        if record["deleted"]:
+            self._write([(None, record)])
+            self._sync()
         for file in doomed:
             file.delete()
 

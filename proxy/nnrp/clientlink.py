@@ -22,8 +22,8 @@ log = logging.getLogger("teeline.nnrp")
 
 WEBSOCKET_TARGET: Final = "/nnrp"
 """Where the native SDK serves WebSocket, unless an endpoint says otherwise."""
-_UNSENT: Final = 64 * 1024
-"""Bytes of a WebSocket that may wait to be sent before it is congested, as asyncio's 64 KiB of a stream."""
+_UNSENT: Final = 16 * 1024 * 1024
+"""Bytes that may wait to be sent before a link is congested: some whole requests."""
 _CLOSE_SECONDS: Final = 2.0
 
 
@@ -140,6 +140,7 @@ class _StreamLink(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        transport.set_write_buffer_limits(high=_UNSENT)
         keep_alive(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -192,8 +193,7 @@ class _WebSocketLink:
         self._size = 0
         self._wanted, self._reading = asyncio.Event(), asyncio.Event()
         self._reading.set()
-        self._closing = False
-        self._gone = False
+        self._closing = self._gone = self._aborted = False
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     @classmethod
@@ -214,21 +214,30 @@ class _WebSocketLink:
         return cls(session, socket, receiver)
 
     async def _run(self) -> None:
+        """Lives as long as the connection; ``lost`` is told once nothing is left of it."""
+        try:
+            await self._carried()
+            await self._socket.close()
+        except asyncio.CancelledError:
+            self._closing = True  # aborted: no closing handshake is waited for
+        finally:
+            await self._session.close()
+            await self._socket.close()
+            self._receiver.lost()
+
+    async def _carried(self) -> None:
         """Reads and writes until one of the two ends."""
         loop = asyncio.get_running_loop()
         halves = {loop.create_task(self._read()), loop.create_task(self._write())}
         try:
             await asyncio.wait(halves, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._gone = True
             for half in halves:
                 half.cancel()
-            self._gone = True
-            self._receiver.lost()
             for result in await asyncio.gather(*halves, return_exceptions=True):
                 if isinstance(result, Exception):
                     log.error("a WebSocket link failed: %s", type(result).__name__)
-            await self._socket.close()
-            await self._session.close()
 
     async def _read(self) -> None:
         async for message in self._socket:
@@ -273,7 +282,9 @@ class _WebSocketLink:
         self._wanted.set()
 
     def abort(self) -> None:
-        self._task.cancel()
+        if not self._aborted:
+            self._aborted = True
+            self._task.cancel()
 
     async def released(self) -> None:
         await asyncio.wait({self._task})

@@ -15,6 +15,8 @@ from teeline.validators.wire.nnrpcodes import CancelReason
 
 HIGH_WATER: Final = 256 * 1024
 """Bytes of events that wait before the operation is full: its connection is read no further."""
+_OVERHEAD: Final = 64
+"""Bytes that an event takes beside its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,11 @@ class Operation:
             self._full(self)
         return events
 
+    @property
+    def waiting(self) -> bool:
+        """Whether events have come that nobody has read."""
+        return bool(self._events)
+
     async def arrival(self) -> None:
         """Waits until ``read`` would not wait."""
         while not self._events and self.ending is None:
@@ -114,7 +121,7 @@ class Operation:
 
     def arrived(self, event: bytes) -> None:
         self._events.append(event)
-        self._bytes += len(event)
+        self._bytes += len(event) + _OVERHEAD
         if self._bytes > HIGH_WATER and not self.full:
             self.full = True
             self._full(self)

@@ -73,6 +73,8 @@ class ClientSession:
         self._splitter = Splitter(max_packet)
         self._changed = changed
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Who opened it may be gone by then, and asyncio would complain.
+        self._opened.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._link: Link | None = None
         self._session = 0
@@ -265,12 +267,15 @@ class ClientSession:
             operation.retry_after_ms = retry_after_ms(packet.meta)
 
     def _ping(self, packet: Packet) -> None:
-        self._send(encode.pong(packet.session))
+        if (
+            self._link is not None and not self._link.congested
+        ):  # who only pings would fill the memory
+            self._send(encode.pong(packet.session))
 
     def _closing(self, packet: Packet) -> None:
         """SESSION_CLOSE or CLOSE: open operations may end, new ones go elsewhere."""
-        self._draining = True
-        if packet.type == Message.SESSION_CLOSE:
+        first, self._draining = not self._draining, True
+        if first and packet.type == Message.SESSION_CLOSE:
             meta = close_meta(packet.meta)
             self._send(encode.session_close_ack(self._session, meta.last))
             if meta.policy == InFlight.ABORT:

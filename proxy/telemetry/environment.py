@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import urllib.parse
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,6 +37,7 @@ from teeline.proxy.text import SHOWN, printable
 log = logging.getLogger("teeline.telemetry")
 
 CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_INSTANCE: Final = "service.instance.id"
 _TIMEOUT = 10.0
 _MAX_TIMEOUT = 60.0
 _SPAN_EVENTS = 128
@@ -123,6 +125,15 @@ def resource(environ: Mapping[str, str], version: str = "") -> Resource:
     if environ.get("OTEL_SERVICE_NAME"):
         attributes["service.name"] = environ["OTEL_SERVICE_NAME"]
     return Resource.create(dict(attributes))
+
+
+def one_instance(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables for processes that are one instance of the service: all tell the same id of it."""
+    given = environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    if any(pair.partition("=")[0].strip() == _INSTANCE for pair in given.split(",")):
+        return dict(environ)
+    own = f"{_INSTANCE}={uuid.uuid4()}"
+    return {**environ, "OTEL_RESOURCE_ATTRIBUTES": f"{given},{own}" if given else own}
 
 
 def sampler(environ: Mapping[str, str]) -> Sampler:

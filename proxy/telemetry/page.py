@@ -142,9 +142,10 @@ _METRICS: Final = f"""\
 ## Metrics
 
 By OTLP, and for Prometheus at `http://127.0.0.1:8788/metrics`, under the second
-of the names. A model that no answer of this process vouches for, and every one beyond the first
-hundred, is `{names.OTHER}`; a metric has at most {metrics.SERIES} series, and what comes beyond them goes
-into one with `{names.OVERFLOW}`.
+of the names. With several workers they are the sums over all of them, at most a second old, and don't
+fall when one dies; spans and log records come from each worker. A model that no answer of a process
+vouches for, and every one beyond the first hundred, is `{names.OTHER}`; a metric has at most
+{metrics.SERIES} series, and what comes beyond them goes into one with `{names.OVERFLOW}`.
 """
 
 

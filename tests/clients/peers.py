@@ -49,12 +49,12 @@ class Loop:
     """An event loop in a thread of its own, so that clients that block can be tried against it."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self.event_loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.event_loop.run_forever, daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
+        return asyncio.run_coroutine_threadsafe(work, self.event_loop).result(PATIENCE)
 
     @contextmanager
     def within(self, manager: AbstractAsyncContextManager[Result]) -> Iterator[Result]:
@@ -66,9 +66,9 @@ class Loop:
             self.run(_leave(manager))
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.event_loop.call_soon_threadsafe(self.event_loop.stop)
         self._thread.join()
-        self._loop.close()
+        self.event_loop.close()
 
 
 async def _enter(manager: AbstractAsyncContextManager[Result]) -> Result:

@@ -80,13 +80,13 @@ class Wire:
         if bodyless:
             return message
         if message.value(b"transfer-encoding") is not None:
-            return message._replace(body=await self._read_chunks())
+            return message._replace(body=await self.read_chunks())
         length = message.value(b"content-length")
         if length is not None:
             return message._replace(body=await self.read(int(length)))
         return message._replace(body=await self.reader.read()) if answer else message
 
-    async def _read_chunks(self) -> bytes:
+    async def read_chunks(self) -> bytes:
         body = b""
         while True:
             line = await self.reader.readuntil(b"\r\n")

@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
 import resource
 import socket
 
 import pytest
 
 from teeline.config.model import ClientsConfig, Config, ListenAddress, UpstreamConfig, UpstreamURL
-from teeline.proxy.accept import Room, bind, descriptor_room, raise_descriptor_limit
+from teeline.proxy.accept import (
+    Accepted,
+    Acceptor,
+    Room,
+    bind,
+    descriptor_room,
+    raise_descriptor_limit,
+)
 from tests.proxy.raw import answering, ask, client, code_of, run, serving
 
 GET = b"GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -95,6 +103,49 @@ def test_without_descriptors_accepting_pauses_says_so_and_goes_on(
 
     run(test())
     assert caplog.text.count("no descriptors left") == 1
+
+
+class Taken(Accepted):
+    """Counts itself, and says when so many are there."""
+
+    def __init__(self, whose: list[Taken], enough: asyncio.Semaphore) -> None:
+        self.accepted = False
+        self._whose = whose
+        self._enough = enough
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.accepted = True
+        self._whose.append(self)
+        self._enough.release()
+        transport.close()
+
+
+def test_who_shares_a_socket_shares_a_burst() -> None:
+    """Each takes one connection before it lets others have a turn."""
+
+    async def test() -> None:
+        (sock,) = await bind("127.0.0.1", 0)
+        sock.listen()
+        port = sock.getsockname()[1]
+        burst = [socket.create_connection(("127.0.0.1", port)) for _ in range(10)]
+        came = asyncio.Semaphore(0)
+        shares: tuple[list[Taken], list[Taken]] = ([], [])
+        acceptors = [
+            Acceptor([sock.dup()], functools.partial(Taken, share, came), Room(100), at_once=1)
+            for share in shares
+        ]
+        for acceptor in acceptors:
+            acceptor.start()
+        for _ in burst:
+            await came.acquire()
+        assert list(map(len, shares)) == [5, 5]
+        for acceptor in acceptors:
+            acceptor.close()
+        for connection in burst:
+            connection.close()
+        sock.close()
+
+    run(test())
 
 
 def test_room_is_given_back_and_its_end_can_be_waited_for() -> None:

@@ -8,12 +8,20 @@ import socket
 import pytest
 
 from teeline.config.model import Config, ListenAddress, UpstreamConfig, UpstreamURL
-from teeline.proxy.server import ProxyServer, Route, ServeError, vendor_settings
+from teeline.proxy.server import (
+    ProxyServer,
+    Route,
+    ServeError,
+    bind_all,
+    close_all,
+    listeners_of,
+    vendor_settings,
+)
 from teeline.proxy.sinks import SinkError
 from teeline.validators.events import Found
 from teeline.validators.model import Ended
 from teeline.validators.profiles import Setting
-from tests.proxy.raw import Proxy, Recorder, Wire, answering, client, proxy, raw_upstream, run
+from tests.proxy.raw import Proxy, Recorder, Wire, answering, ask, client, proxy, raw_upstream, run
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
 GET = b"GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -79,6 +87,39 @@ def test_a_port_in_use_is_one_line_and_starts_no_sink() -> None:
             ):
                 await ProxyServer(config("http://h/1", listen=address), [sink]).start()
         assert sink.life == []
+
+    run(test())
+
+
+def test_sockets_that_others_have_too_outlive_the_server_that_accepts_from_them() -> None:
+    async def test() -> None:
+        async with answering(OK) as upstream:
+            config = Config((UpstreamConfig(UpstreamURL.parse(upstream.url)),), LOOPBACK)
+            bound = await bind_all(config)
+            told = listeners_of(config, bound)
+            for _ in range(2):
+                server = ProxyServer(config, ())
+                copies = {address: [s.dup() for s in sockets] for address, sockets in bound.items()}
+                assert await server.start(copies) == told
+                assert (await ask(told[0].port, GET)).body == b"ok"
+                await server.stop(0)
+            close_all(bound)
+
+    run(test())
+
+
+def test_one_address_that_is_taken_leaves_none_bound() -> None:
+    async def test() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            free = ListenAddress("127.0.0.1", probe.getsockname()[1])
+            probe.close()
+            url = UpstreamURL.parse("http://127.0.0.1:1")
+            second = ListenAddress("127.0.0.1", taken.getsockname()[1])
+            upstreams = (UpstreamConfig(url, "a"), UpstreamConfig(url, "b", listen=second))
+            with pytest.raises(ServeError, match=f"can't listen on {second}"):
+                await bind_all(Config(upstreams, free))
+            socket.create_server((free.host, free.port)).close()
 
     run(test())
 

@@ -85,9 +85,8 @@ class ChatStream:
         pieces = delta.get("tool_calls")
         for piece in pieces if isinstance(pieces, list) else ():
             yield from self._calls.piece(index, piece)
-        finish = choice.get("finish_reason")
-        if finish is not None:
-            yield from self._calls.complete(index, cut=finish == "length")
+        if choice.get("finish_reason") is not None:
+            yield from self._calls.complete(index)
 
     def finish(self) -> Iterator[bytes]:
         """The stream has come to its end: the last documents. FailedError where it is no whole answer."""
@@ -95,7 +94,7 @@ class ChatStream:
         if self._completion.empty or (unfinished and not self.done):
             raise FailedError(BROKEN_OFF)
         for index in unfinished:
-            yield from self._calls.complete(index, cut=False)
+            yield from self._calls.complete(index)
         yield from documents.usage(self._completion.usage)
 
     def fail(self, problem: Problem) -> Iterator[bytes]:

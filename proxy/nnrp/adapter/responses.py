@@ -73,7 +73,7 @@ class ResponsesStream:
             place = self._place(item.get("id"))
             whole = "" if place in self._told else item.get("arguments")
             yield from self._piece(item.get("id"), item, whole)
-            yield from self._calls.complete(place, cut=item.get("status") == "incomplete")
+            yield from self._calls.complete(place)
 
     def _piece(self, item_id: Any, item: Mapping[str, Any], delta: Any) -> Iterator[bytes]:
         """A piece of the call that an item is; each item is a place of its own."""
@@ -94,7 +94,7 @@ class ResponsesStream:
         if self._response is None:
             raise FailedError(BROKEN_OFF)
         for place in self._places.values():
-            yield from self._calls.complete(place, cut=True)
+            yield from self._calls.complete(place)
         yield from documents.usage(self._usage)
 
     def fail(self, problem: Problem) -> Iterator[bytes]:

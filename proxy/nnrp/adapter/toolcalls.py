@@ -13,11 +13,9 @@ from typing import Any, Final
 from teeline.proxy.nnrp import documents
 from teeline.proxy.nnrp.adapter.errors import unusable
 from teeline.proxy.nnrp.documents import Problem
-from teeline.validators.wire.json import decode
 
 MAX_CALLS: Final = 1024
 """Tool calls of one operation, in all its choices."""
-_NO_JSON: Final = Problem("server_error", "invalid_arguments", "The arguments are no JSON.")
 
 
 @dataclass(slots=True)
@@ -86,19 +84,14 @@ class ToolCalls:
         if call.pieces:
             yield documents.arguments(call.key, call.arguments)
 
-    def complete(self, choice: int, *, cut: bool) -> Iterator[bytes]:
-        """A choice has ended; ``cut``: by its length, so that arguments need not be whole."""
+    def complete(self, choice: int) -> Iterator[bytes]:
+        """A choice has ended: its calls are whole. Arguments are what the model said, JSON or not."""
         for call in self._of(choice):
             if call.key is None:
                 raise unusable("The server sent a tool call that has no name.")
-            if call.ended:
-                continue
-            call.ended = True
-            whole = call.arguments
-            if cut or not whole or decode(whole.encode("utf-8", "surrogatepass")).ok:
-                yield documents.completed_call(call.key, call.name, whole)
-            else:
-                yield documents.failed_call(call.key, _NO_JSON)
+            if not call.ended:
+                call.ended = True
+                yield documents.completed_call(call.key, call.name, call.arguments)
 
     def fail(self, problem: Problem) -> Iterator[bytes]:
         """The operation fails: calls that began and are not over end with it."""

@@ -34,6 +34,7 @@ _CHUNK: Final = "chat.completion.chunk"
 _HEAD: Final = ("id", "created", "model", "system_fingerprint", "service_tier")
 MOST_CHOICES: Final = 128
 MOST_CALLS: Final = 1024
+LONGEST_ID: Final = 1024
 Told = tuple[str, Any, str]
 """One thing that a chunk says: its kind, whose it is, the text."""
 
@@ -249,8 +250,8 @@ class ChatStream:
         return index in self._choices and self._choices[index].finished
 
     def _add_call(self, call_id: str, call: _Call) -> None:
-        if len(self._calls) >= MOST_CALLS:
-            raise broken("an answer has too many tool calls.")
+        if len(self._calls) >= MOST_CALLS or len(call_id) > LONGEST_ID:
+            raise broken("an answer has too many tool calls, or one with too long an id.")
         self._calls[call_id] = call
         self._choice(call.choice).calls += 1
 
@@ -301,7 +302,7 @@ class ChatStream:
     def end(self, document: Document) -> bytes:
         """What is left to say, finish reasons, usage, and the end mark."""
         if document.kind == ERROR:
-            raise from_error(document.members)
+            raise from_error(document.members, document.status)
         if document.kind == CANCELLED:
             raise cancelled_by_server(document.members)
         body = document.completed or self._completed or {}

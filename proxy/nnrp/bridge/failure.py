@@ -83,19 +83,25 @@ _BY_CODE: Final = (
     _Mapped(429, re.compile(r"rate_limit|too_many_requests|insufficient_quota")),
     _Mapped(503, re.compile(r"overload|busy|unavailable|capacity|backpressure|queue_full")),
     _Mapped(504, re.compile(r"timeout|timed_out|deadline")),
-    _Mapped(404, re.compile(r"not_found")),
-    _Mapped(400, re.compile(r"invalid_request")),
+    _Mapped(404, re.compile(r"not_?found")),
+    _Mapped(400, re.compile(r"invalid_request|bad_?request")),
 )
 _OPENAI: Final = ("message", "type", "param", "code")
 
 
-def from_error(document: Mapping[str, Any], retry_after_ms: int = 0) -> FailureError:
-    """The error of a response.error or a tool_call.error; its members are kept, missing ones made."""
+def from_error(
+    document: Mapping[str, Any], result_status: int = 0, retry_after_ms: int = 0
+) -> FailureError:
+    """The error of a response.error or a tool_call.error; its members are kept, missing ones made.
+
+    ``result_status`` is that of the RESULT_PUSH, which decides where the words say nothing.
+    """
     error = document.get("error")
     given = error if isinstance(error, dict) else {}
-    words = " ".join(str(given.get(name, "")) for name in ("code", "type")).lower()[:512]
-    status = next((m.status for m in _BY_CODE if m.word.search(words)), 500)
     message, kind, code = (given.get(name) for name in ("message", "type", "code"))
+    words = " ".join(word[:256].lower() for word in (code, kind) if isinstance(word, str))
+    usual = _as_http(result_status)
+    status = next((m.status for m in _BY_CODE if m.word.search(words)), usual)
     filled: dict[str, Any] = {
         "message": message if isinstance(message, str) else "The NNRP server reported an error.",
         "type": kind if isinstance(kind, str) and kind else (INVALID if status < 500 else SERVER),
@@ -104,6 +110,17 @@ def from_error(document: Mapping[str, Any], retry_after_ms: int = 0) -> FailureE
     }
     filled |= {name: value for name, value in given.items() if name not in _OPENAI}
     return FailureError(status, filled, own=False, retry_after_ms=retry_after_ms)
+
+
+def _as_http(status: int) -> int:
+    """The status of a RESULT_PUSH that is an error, as one of HTTP; 499 is none."""
+    return status if 400 <= status < 600 and status != 499 else 500
+
+
+def from_status(status: int) -> FailureError:
+    """A RESULT_PUSH without a document whose status says that it is no success."""
+    message = f"The NNRP server ended the operation with status {status} and no document."
+    return refused(_as_http(status), "upstream_failed", message)
 
 
 # -- other ends ----------------------------------------------------------------------------------------

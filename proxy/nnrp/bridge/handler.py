@@ -81,6 +81,8 @@ class Deadlines:
 
     def _looked(self, idle: float) -> None:
         """Runs once an idle limit, whatever has come meanwhile: no timer is set for each event."""
+        if self._operation.waiting:  # it is the client who is slow
+            self.heard()
         left = self._heard + idle - self._loop.time()
         if left > 0:
             self._look = self._loop.call_later(left, self._looked, idle)
@@ -114,8 +116,11 @@ class Course:
                 if self._asked.stream and self._asked.operation in STREAMED:
                     return await self._streamed(deadlines.heard)
                 return await self._whole(deadlines.heard)
+            except FailureError:
+                self._operation.cancel(CancelReason.UNSPECIFIED)
+                raise
             finally:
-                # Nothing where it has ended; else the client is gone or can't be told the rest.
+                # Nothing where it has ended; else the client is gone.
                 self._operation.cancel(CancelReason.USER_CANCELLED)
 
     def _fields(self, content_type: str) -> dict[str, str]:
@@ -139,6 +144,7 @@ class Course:
             if data:
                 await self._send(data)
             if failure is not None:
+                self._operation.cancel(CancelReason.UNSPECIFIED)
                 await self._send(stream.error(failure))
             if failure is not None or not events:
                 assert self._response is not None
@@ -202,7 +208,8 @@ class Course:
                 whole.event(event_of(data), data)
         document = self._document()
         if document.kind == ERROR:
-            raise from_error(document.members, self._operation.retry_after_ms)
+            wait = self._operation.retry_after_ms
+            raise from_error(document.members, document.status, wait)
         if document.kind == CANCELLED:
             raise cancelled_by_server(document.members)
         body = document.body
@@ -217,5 +224,5 @@ class Course:
         ending = self._operation.ending
         assert ending is not None
         if isinstance(ending, Result):
-            return document_of(ending.document)
+            return document_of(ending.document, ending.status)
         raise from_ending(ending, self._operation.retry_after_ms)

@@ -224,15 +224,19 @@ class ResponsesStream:
     def _added(self, key: Any, item: _Item) -> Iterator[bytes]:
         if len(self._items) >= MOST_ITEMS:
             raise broken("a response has too many items.")
+        self._count(item.id, item.call_id, item.name)
         self._items[key] = item
         shape = item.shape("in_progress", "")
         yield self._event("response.output_item.added", output_index=item.index, item=shape)
 
     def _keep(self, item: _Item, text: str) -> None:
-        self._size += len(text)
+        self._count(text)
+        item.text.append(text)
+
+    def _count(self, *texts: str) -> None:
+        self._size += sum(map(len, texts))
         if self._size > MOST_TEXT:
             raise broken("a response is larger than the bridge keeps.")
-        item.text.append(text)
 
     def _done(self, item: _Item) -> Iterator[bytes]:
         """The events that end an item, once."""
@@ -253,7 +257,7 @@ class ResponsesStream:
     def end(self, document: Document) -> bytes:
         """What ends the items, and the final response. Raises FailureError."""
         if document.kind == ERROR:
-            raise from_error(document.members)
+            raise from_error(document.members, document.status)
         if document.kind == CANCELLED:
             raise cancelled_by_server(document.members)
         body = document.completed or self._completed or {}

@@ -189,7 +189,9 @@ class BridgeServer:
         except FailureError as failure:
             return _error(request, failure)
         except ConnectionError:
-            raise  # the client is gone; the server closes what is left
+            return (
+                web.Response()
+            )  # to nobody: the client is gone, and the library logs what is raised
         except Exception as error:  # noqa: BLE001  whatever it is, the client gets an end
             log.error("bridge: a request failed: %s", type(error).__name__)
             return _error(request, refused(500, "internal_error", "The bridge failed."))

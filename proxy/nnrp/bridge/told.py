@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from teeline.proxy.nnrp.bridge.failure import broken
+from teeline.proxy.nnrp.bridge.failure import broken, from_status
 from teeline.validators.fields.nnrp import CANCELLED, COMPLETED, ERROR
 from teeline.validators.wire.json import JsonFaultKind, decode
 from teeline.validators.wire.jsonraw import members_of, on_one_line
@@ -66,11 +66,15 @@ def event_of(data: bytes) -> Event:
 
 
 class Document(NamedTuple):
-    """The document that ends an operation; ``body`` are the bytes of a completed body."""
+    """The document that ends an operation, and the status of its RESULT_PUSH.
+
+    ``body`` are the bytes of a completed body.
+    """
 
     kind: str
     members: Mapping[str, Any]
     body: bytes = b""
+    status: int = 0
 
     @property
     def completed(self) -> Mapping[str, Any]:
@@ -83,16 +87,18 @@ NOTHING: Final = Document("", {})
 """An empty success."""
 
 
-def document_of(data: bytes | None) -> Document:
+def document_of(data: bytes | None, status: int = 200) -> Document:
     """The document of a RESULT_PUSH, ``NOTHING`` for None. Raises FailureError."""
     if data is None:
+        if status >= 400:
+            raise from_status(status)
         return NOTHING
     members = _object(data, "a result")
     kind = members["type"]
     if kind not in (COMPLETED, ERROR, CANCELLED):
         raise broken("a result is no document that ends an operation.")
     if kind != COMPLETED:
-        return Document(kind, members)
+        return Document(kind, members, status=status)
     if not isinstance(members.get("body"), dict):
         raise broken("response.completed has no body.")
     return Document(kind, members, members_of(data)["body"])

@@ -131,6 +131,27 @@ def test_a_draft_of_a_killed_process_is_taken_over_and_one_under_way_is_left(
     assert found(tmp_path) == []
 
 
+def test_who_comes_late_for_the_lock_leaves_the_packed_file_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The draft that two processes opened is the log by the time the second one gets its lock."""
+    write_log(tmp_path, 5)
+    path = files(tmp_path)[0]
+    data = path.read_bytes()
+    lock = fcntl.flock
+
+    def late(fd: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        assert pack(path, START)
+        lock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    assert not pack(path, START)
+    (left,) = tmp_path.glob("*.jsonl*")
+    assert gzip.decompress(left.read_bytes()) == data
+    assert list(tmp_path.glob(".*.part")) == []
+
+
 def test_age_of_a_packed_file_is_that_of_its_last_line(tmp_path: Path) -> None:
     write_log(tmp_path, clock=Clock(START - 1000))
     path = files(tmp_path)[0]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from teeline.proxy.audit import retention
 from teeline.proxy.audit.files import LogName
 from teeline.proxy.audit.retention import Keep, Stored, expired, record_of, stored_files
 from tests.proxy.audit.logs import KEEP, Clock, entries, files, found, write_log, writer
@@ -95,3 +98,40 @@ def test_a_record_names_the_last_line_of_each_file(tmp_path: Path) -> None:
     assert record_of(tmp_path, kept)["deleted"] == [
         {"chain": last["chain"], "file": 1, "seq": last["seq"], "head": last["hash"]}
     ]
+
+
+def test_a_file_that_another_process_deleted_meanwhile_is_left_to_that_one(tmp_path: Path) -> None:
+    write_log(tmp_path)
+    write_log(tmp_path)
+    one, two = stored_files(tmp_path)[0]
+    one.delete()
+    record = record_of(tmp_path, [one, two])
+    assert [each["chain"] for each in record["deleted"]] == [two.name.chain]
+    two.delete()
+    assert record_of(tmp_path, [one, two])["deleted"] == []
+
+
+def test_two_processes_that_delete_the_same_files_leave_a_log_that_verifies(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Both see the same old files; the second comes to each when the first has deleted it."""
+    write_log(tmp_path, clock=Clock(START - 1000))
+    keep = Keep(1024**3, 500.0)
+    seen = retention.stored_files
+
+    def overtaken(folder: Path) -> tuple[list[Stored], int]:
+        found = seen(folder)
+        monkeypatch.setattr(retention, "stored_files", seen)
+        first.start()
+        return found
+
+    first, second = writer(tmp_path, keep=keep), writer(tmp_path, keep=keep)
+    monkeypatch.setattr(retention, "stored_files", overtaken)
+    second.start()
+    assert {path.name for path in files(tmp_path)} == {
+        LogName(made.chain.id, 1).filename for made in (first, second)
+    }
+    for made in (first, second):
+        made.close()
+    assert found(tmp_path) == []
+    assert [entry.get("kind") for entry in entries(tmp_path)].count("retention") == 1

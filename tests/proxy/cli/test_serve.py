@@ -64,6 +64,11 @@ def invoke(*arguments: str, environ: Mapping[str, str] | None = None) -> Result:
         (["--upstream", "https://h/v1/v1"], "--upstream: the URL holds /v1/v1"),
         (["--upstream", "https://h", "--listen", "80"], "--listen: a listen address is HOST:PORT"),
         (["--upstream", "https://h", "--config", "none.yaml"], "none.yaml: can't be read: No such"),
+        (["--upstream", "https://h", "--workers", "0"], "--workers: is not a number from 1 to 256"),
+        (
+            ["--upstream", "https://h", "--workers", "many"],
+            "--workers: is text, not a whole number",
+        ),
         (["--no-audit", "--audit-dir", "x"], "--audit-dir and --no-audit exclude each other"),
     ],
 )
@@ -261,7 +266,7 @@ async def serve(upstream: str, *arguments: str) -> AsyncIterator[Serving]:
             await process.wait()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_cleanly_with_everything_written(
     number: signal.Signals, tmp_path: Path
 ) -> None:

@@ -15,7 +15,8 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -28,7 +29,9 @@ from teeline.validators.wire.nnrpcodes import DropReason
 from tests.proxy.nnrp.bridge.bridged import Answer, Bridged, bridged
 from tests.proxy.nnrp.scripted import Peer, Server, Submit
 
-KINDS: Final = ("plain", "tools", "empty", "drop", "error", "reset", "leave", "leave-early", "late")
+KINDS: Final = {"plain": 8, "tools": 3, "empty": 3, "drop": 2, "error": 2, "reset": 1, "leave": 3,
+                "leave-early": 2, "late": 2}  # fmt: skip
+"""What operations do, and how often beside each other."""
 AT_ONCE: Final = 20
 PATIENCE: Final = 60.0
 """Seconds in which each operation must have its end."""
@@ -154,8 +157,8 @@ class Load:
 
     def __init__(self, up: Bridged, server: Server, tally: Tally, chance: random.Random) -> None:
         self._up, self._server, self._tally, self._chance = up, server, tally, chance
-        self._losses = 0  # restarts and resets: what was open meanwhile may be an error
-        self._numbers = iter(range(10**9))
+        # Restarts and resets: what was open meanwhile may be an error.
+        self._losses = self._losing = 0
 
     async def run(self, count: int) -> None:
         numbers = iter(range(count))
@@ -170,14 +173,23 @@ class Load:
         await asyncio.gather(*(one_after_another() for _ in range(AT_ONCE)))
 
     async def _restart(self) -> None:
-        self._losses += 1
         self._tally.restarts += 1
-        await self._server.restart()
+        with self._loss():
+            await self._server.restart()
+
+    @contextmanager
+    def _loss(self) -> Iterator[None]:
+        self._losses += 1
+        self._losing += 1
+        try:
+            yield
+        finally:
+            self._losing -= 1
 
     async def _operation(self, number: int) -> None:
-        kind, stream = self._chance.choice(KINDS), self._chance.random() < 0.6
-        said = f"number {number} says hello"
-        before = self._losses
+        (kind,) = self._chance.choices(list(KINDS), list(KINDS.values()))
+        stream, said = self._chance.random() < 0.6, f"number {number} says hello"
+        before, losing = self._losses, self._losing
         try:
             async with asyncio.timeout(PATIENCE):
                 if kind.startswith("leave"):
@@ -185,13 +197,15 @@ class Load:
                     self._tally.ends["left"] += 1
                     return
                 if kind == "reset":
-                    self._losses += 1
-                answer = await self._asked(kind, said, stream)
+                    with self._loss():
+                        answer = await self._asked(kind, said, stream)
+                else:
+                    answer = await self._asked(kind, said, stream)
         except TimeoutError:
             self._tally.faults.append(f"{number} {kind}: no end in {PATIENCE:.0f} s")
             return
-        lost = self._losses != before
-        fault = _fault(kind, said, answer, stream=stream, lost=lost or kind == "reset")
+        lost = losing > 0 or self._losses != before
+        fault = _fault(kind, said, answer, stream=stream, lost=lost)
         if fault:
             self._tally.faults.append(f"{number} {kind} stream={stream}: {fault}")
         self._tally.ends["error" if _is_error(answer) else "answer"] += 1

@@ -426,6 +426,23 @@ def test_closing_cancels_what_is_open_and_closes_in_order() -> None:
     run(test())
 
 
+def test_a_close_that_is_repeated_is_acknowledged_once() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.opened()
+        submit = await peer.submit()
+        await peer.send(encode.session_close(1, 0, CloseReason.NORMAL) * 1000)
+        await peer.result(submit, None)
+        packets = await peer.until_closed()
+        assert [p.type for p in packets] == [Message.SESSION_CLOSE_ACK]
+
+    async def test() -> None:
+        async with connected(script) as (client, _):
+            operation = await client.submit(ENVELOPE)
+            assert await operation.read() == [] and operation.ending == Result(200, None)
+
+    run(test())
+
+
 def test_a_ping_is_answered() -> None:
     async def script(peer: Peer) -> None:
         await peer.opened()

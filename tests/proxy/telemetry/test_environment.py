@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teeline.proxy.sinks import SinkError
+from teeline.proxy.telemetry import environment
 from teeline.proxy.telemetry.environment import CAPTURE, read
 from teeline.proxy.telemetry.queues import Queueing
 from teeline.proxy.telemetry.sink import TelemetrySink
@@ -160,3 +161,13 @@ def test_the_capture_variable_is_ignored_and_that_is_said_once(
     assert caplog.messages == [
         f"{CAPTURE} is ignored: only teeline's own capture setting turns content on"
     ]
+
+
+def test_processes_that_are_one_instance_say_so_unless_the_user_says_who_they_are() -> None:
+    made = environment.one_instance({"OTEL_RESOURCE_ATTRIBUTES": "a=b", "X": "y"})
+    first, second = (environment.resource(made).attributes for _ in range(2))
+    assert first["service.instance.id"] == second["service.instance.id"]
+    assert (first["a"], made["X"]) == ("b", "y")
+    assert environment.resource(environment.one_instance({})).attributes["service.instance.id"]
+    given = {"OTEL_RESOURCE_ATTRIBUTES": "service.instance.id=mine"}
+    assert environment.one_instance(given) == given

@@ -140,21 +140,15 @@ def test_a_call_s_name_that_comes_late_holds_its_arguments_back() -> None:
     ]
 
 
-def test_arguments_that_are_no_json_are_an_error_of_the_call() -> None:
-    events, _ = play(
+@pytest.mark.parametrize("finish", ["tool_calls", "length"])
+def test_arguments_are_told_as_the_model_said_them_json_or_not(finish: str) -> None:
+    events, body = play(
         chunk(choice(tool_calls=[tool(0, "{oops", id="a", name="f")])),
-        chunk(choice(finish="tool_calls")),
+        chunk(choice(finish=finish)),
     )
-    assert events[-1][0] == "tool_call.error"
-    assert events[-1][4]["code"] == "invalid_arguments"
-
-
-def test_arguments_cut_by_the_length_are_told_as_far_as_they_came() -> None:
-    events, _ = play(
-        chunk(choice(tool_calls=[tool(0, '{"x', id="a", name="f")])),
-        chunk(choice(finish="length")),
-    )
-    assert events[-1] == ("tool_call.completed", 0, "item_0", "a", "f", '{"x')
+    assert events[-1] == ("tool_call.completed", 0, "item_0", "a", "f", "{oops")
+    (call,) = body["choices"][0]["message"]["tool_calls"]
+    assert call["function"]["arguments"] == "{oops"
 
 
 def test_what_a_server_adds_to_a_delta_is_kept() -> None:

@@ -22,6 +22,7 @@ from teeline.validators.wire.nnrp import Message, control_meta
 from teeline.validators.wire.nnrpcodes import CancelReason, DropReason, ErrorCode, ErrorScope
 from tests.proxy.nnrp.bridge.bridged import MESSAGES, Answer, Bridged, bridged
 from tests.proxy.nnrp.scripted import Peer, Script, Submit
+from tests.proxy.nnrp.soak import soak
 from tests.proxy.raw import client, run
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
@@ -496,6 +497,7 @@ ENDS: dict[str, tuple[Callable[[Submit], bytes], int, str]] = {
     "raw result": (lambda s: raw_result(s), 502, "upstream_invalid"),
     "no JSON": (lambda s: result(s, b"{"), 502, "upstream_invalid"),
     "another document": (lambda s: result(s, b'{"type":"x"}'), 502, "upstream_invalid"),
+    "empty failure": (lambda s: empty(s, 503), 503, "upstream_failed"),
     "no body": (lambda s: result(s, b'{"type":"response.completed"}'), 502, "upstream_invalid"),
     "response.cancelled": (
         lambda s: result(s, b'{"type":"response.cancelled","reason":"r"}'),
@@ -517,6 +519,10 @@ def failed(submit: Submit, code: ErrorCode) -> bytes:
 
 def result(submit: Submit, document: bytes) -> bytes:
     return encode.result_push(submit.session, submit.frame, 200, document)
+
+
+def empty(submit: Submit, status: int) -> bytes:
+    return encode.result_push(submit.session, submit.frame, status, None)
 
 
 def raw_result(submit: Submit) -> bytes:
@@ -768,3 +774,12 @@ def test_hundreds_of_requests_at_once_get_each_its_own_answer() -> None:
             assert told == [f"number {n}" for n in range(200)]
 
     run(test())
+
+
+def test_two_hundred_mixed_operations_end_properly() -> None:
+    """With clients that leave, and a server that drops, breaks and restarts; soak.py says what is proper."""
+    tally = run(soak(200, seed=1))
+    assert tally.faults == []
+    assert sum(tally.ends.values()) == 200
+    assert tally.restarts == 5 and tally.cancels
+    assert tally.ends["answer"] and tally.ends["error"] and tally.ends["left"]
