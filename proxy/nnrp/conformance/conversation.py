@@ -89,13 +89,20 @@ class Conversation:
         except LinkError as error:
             raise ConversationError(str(error)) from None
         except (TimeoutError, ConversationError) as error:
-            self.abort()
-            raise ConversationError(str(error) or "the server opened no session in time") from None
+            raise await self._given_up(
+                str(error) or "the server opened no session in time"
+            ) from None
         self._session = open_ack_meta(packet.meta).session
         if not self._session:
-            self.abort()
-            raise ConversationError("the server refused the session")
+            raise await self._given_up("the server refused the session")
         return self
+
+    async def _given_up(self, why: str) -> ConversationError:
+        """No session came about: nothing is left of the connection."""
+        if self._link is not None:
+            self._link.abort()
+            await self._link.released()
+        return ConversationError(why)
 
     async def _expected(self, kind: Message) -> Packet:
         packet = await self._news.get()

@@ -7,7 +7,7 @@ are run (plan.py), what is wrong with one (validators/nnrp/recipes.py).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -98,14 +98,9 @@ def _filled(value: Any, parameters: Mapping[str, str]) -> Any:
     return value
 
 
-def own_manifest() -> Traversable:
-    """The manifest of the recipes that come with teeline."""
-    return resources.files("teeline.proxy.nnrp.conformance.recipes") / "manifest.json"
-
-
 def load(manifest: Path | None) -> list[Recipe]:
     """The recipes of a manifest in its order, None for the ones that come along. Raises SuiteError."""
-    at = Path(manifest) if manifest is not None else own_manifest()
+    at = manifest if manifest is not None else own_folder() / "manifest.json"
     listed = _object(at)
     for name, word in (("profile", PROFILE), ("schema_version", SCHEMA_VERSION)):
         if listed.get(name) != word:
@@ -181,8 +176,3 @@ def _expected(event: Mapping[str, Any]) -> Expected:
     count, fields = event.get("min_count", 0 if optional else 1), event.get("fields", {})
     least = int(count) if is_count(count) else 1
     return Expected(event["type"], optional, least, fields if isinstance(fields, dict) else {})
-
-
-def ids(recipes: Sequence[Recipe]) -> list[str]:
-    """The ids of recipes, in their order."""
-    return [recipe.id for recipe in recipes]
