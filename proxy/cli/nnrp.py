@@ -70,7 +70,7 @@ _TAP_BODY = 1024 * 1024
 
 @click.group(name="nnrp")
 def command() -> None:
-    """Check NNRP connections that carry openai-compatible/1."""
+    """NNRP connections that carry openai-compatible/1: check them, serve them, test them."""
 
 
 def _options(function: Any) -> Any:

@@ -13,6 +13,7 @@ import os
 import signal
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -120,6 +121,14 @@ def _upstream(options: dict[str, Any]) -> UpstreamOptions:
     metavar="MIB",
     help="The largest request.",
 )
+@click.option(
+    "--max-answer",
+    type=click.IntRange(1, 63),
+    default=16,
+    show_default=True,
+    metavar="MIB",
+    help="The largest answer of the server.",
+)
 @click.pass_context
 def adapter_command(ctx: click.Context, /, **options: Any) -> None:
     """Serve an OpenAI-compatible server over NNRP, by openai-compatible/1.
@@ -127,6 +136,8 @@ def adapter_command(ctx: click.Context, /, **options: Any) -> None:
     Chat (streamed and not, with tool calls and usage), Responses, models and embeddings, as far as the
     server has them. Whoever reaches --listen uses the server with the adapter's key. SIGINT or SIGTERM
     ends it: operations have 10 seconds to end.
+
+    Exit status: 0 after a signal, 2 wrong usage, 3 could not run.
     """
     document = declared_in(options["capabilities"])
     offered = frozenset(document.operations if document is not None else OPERATIONS)
@@ -139,7 +150,8 @@ def adapter_command(ctx: click.Context, /, **options: Any) -> None:
             in_flight=options["max_in_flight"],
             body=options["max_request"] * _MIB,
         )
-        asyncio.run(_serve(listen, _upstream(options), offered, tls, limits))
+        upstream = replace(_upstream(options), max_answer=options["max_answer"] * _MIB)
+        asyncio.run(_serve(listen, upstream, offered, tls, limits))
     except (ValueError, TLSFilesError) as error:
         click.echo(f"teeline nnrp adapter: {printable(str(error), 1000)}", err=True)
         ctx.exit(USAGE)

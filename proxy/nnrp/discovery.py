@@ -105,7 +105,7 @@ async def discover(
     """Asks a server for each operation; ``model`` None: the first one that it lists."""
     found = Discovered()
     listed = await _ask(ask, _MODELS, {})
-    if answered(listed):
+    if body_of(listed):
         found.operations[_MODELS] = Modes(non_streaming=True)
         found.models = _listed(body_of(listed).get("data"))
     else:
@@ -115,7 +115,7 @@ async def discover(
     await _discover_text(ask, found, _RESPONSES, _responses(model))
     asked = {"model": embedding_model or model, "input": "OK"}
     embedded = await _ask(ask, _EMBEDDINGS, asked)
-    if answered(embedded):
+    if body_of(embedded):
         found.operations[_EMBEDDINGS] = Modes(non_streaming=True)
     else:
         found.refusals[_EMBEDDINGS] = embedded.error_code()
@@ -159,7 +159,10 @@ async def _discover_text(ask: Ask, found: Discovered, operation: str, question: 
     whole, limit = Observed(), ""
     for limit in question.limits:
         whole = await _ask(ask, operation, {**question.words, limit: _TOKENS})
-        if answered(whole) or whole.error_code() == "unsupported_operation":
+        if whole.error_code() == "unsupported_operation":
+            found.refusals[operation] = whole.error_code()
+            return
+        if answered(whole):
             break
     bound = {limit: _TOKENS, "stream": True}
     streamed = await _ask(ask, operation, {**question.words, **bound})
@@ -170,7 +173,8 @@ async def _discover_text(ask: Ask, found: Discovered, operation: str, question: 
         if STARTED in called.kinds():
             break
     streams = TEXT in streamed.kinds() and (answered(streamed) or CANCELLED in streamed.kinds())
-    modes = Modes(streams, answered(whole), STARTED in called.kinds() and answered(called))
+    calls = STARTED in called.kinds() and answered(called)
+    modes = Modes(streams, bool(body_of(whole)), calls)
     if modes.any:
         found.operations[operation] = modes
     else:
@@ -178,13 +182,14 @@ async def _discover_text(ask: Ask, found: Discovered, operation: str, question: 
 
 
 def answered(observed: Observed) -> bool:
-    """Whether an operation ended with its completed document."""
-    return bool(observed.events) and observed.events[-1].get("type") == COMPLETED
+    """Whether an operation succeeded; a stream may do so without a document."""
+    return bool(observed.end) and observed.terminal == "success"
 
 
 def body_of(observed: Observed) -> Mapping[str, Any]:
-    """The body of a completed document, empty where there is none."""
-    body = observed.events[-1].get("body") if observed.events else None
+    """The body of the completed document of a success, empty where there is none."""
+    last = observed.events[-1] if answered(observed) and observed.events else {}
+    body = last.get("body") if last.get("type") == COMPLETED else None
     return body if isinstance(body, dict) else {}
 
 
