@@ -23,7 +23,7 @@ _LONGEST_PAUSE: Final = 2.0
 
 
 class BusyError(Exception):
-    """All sessions have as many operations as they may."""
+    """All sessions have as many operations as they may, or the server wants no more sessions now."""
 
 
 class UnavailableError(Exception):
@@ -105,7 +105,7 @@ class NnrpClient:
     async def _session(self) -> ClientSession:
         """A session with room. Raises BusyError, UnavailableError."""
         deadline = asyncio.get_running_loop().time() + self._limits.connect
-        reason = "no answer in time"
+        reason: LinkError | SessionError = LinkError("no answer in time")
         while not self._closing:
             session = min((s for s in self._sessions if s.free), key=_load, default=None)
             used = sum(not s.ending for s in self._sessions)
@@ -121,11 +121,15 @@ class NnrpClient:
                     else:
                         return await self._dialled()
             except (LinkError, SessionError) as error:
-                reason = str(error)
+                reason = error
                 if session is not None and session.free:
                     return session
+                if isinstance(error, SessionError) and error.refused:
+                    raise UnavailableError(str(error)) from None
             except TimeoutError:
-                raise UnavailableError(reason) from None
+                if isinstance(reason, SessionError) and reason.busy:
+                    raise BusyError from None
+                raise UnavailableError(str(reason)) from None
         raise UnavailableError("the client is closed")
 
     async def _dialled(self) -> ClientSession:

@@ -56,11 +56,14 @@ _LAST_FRAME: Final = 2**32 - 1
 
 
 class SessionError(Exception):
-    """The session did not come about; the text is one line that quotes no peer. ``busy``: try later."""
+    """The session did not come about; the text is one line that quotes no peer.
 
-    def __init__(self, text: str, *, busy: bool = False) -> None:
+    ``busy``: the server said to try later. ``refused``: it said no, and will again.
+    """
+
+    def __init__(self, text: str, *, busy: bool = False, refused: bool = False) -> None:
         super().__init__(text)
-        self.busy = busy
+        self.busy, self.refused = busy, refused
 
 
 class ClientSession:
@@ -208,7 +211,7 @@ class ClientSession:
         if not meta.session or meta.status not in (SessionStatus.OPENED, SessionStatus.RESUMED):
             busy = meta.status == SessionStatus.RETRY_LATER
             words = f"the server refused the session (status {meta.status}, error {meta.error})"
-            self._opened.set_exception(SessionError(words, busy=busy))
+            self._opened.set_exception(SessionError(words, busy=busy, refused=not busy))
             return
         self._session = meta.session
         self._granted = min(self._asked, meta.granted or 1)

@@ -31,12 +31,10 @@ class FailureError(Exception):
     wait where the status says to come again.
     """
 
-    def __init__(
-        self, status: int, error: Mapping[str, Any], *, own: bool = True, retry_after_ms: int = 0
-    ) -> None:
+    def __init__(self, status: int, error: Mapping[str, Any], *, own: bool = True) -> None:
         super().__init__(f"status {status}, code {error.get('code')}")
         self.status, self.error, self.own = status, error, own
-        self.retry_after_ms = retry_after_ms or (_RETRY_MS if status in _LATER else 0)
+        self.retry_after_ms = _RETRY_MS if status in _LATER else 0
 
     @property
     def code(self) -> str:
@@ -48,13 +46,11 @@ class FailureError(Exception):
         return json.dumps({"error": self.error}, separators=(",", ":")).encode()
 
 
-def refused(
-    status: int, code: str, message: str, param: str | None = None, retry_after_ms: int = 0
-) -> FailureError:
+def refused(status: int, code: str, message: str, param: str | None = None) -> FailureError:
     """An error of the bridge's own."""
     kind = INVALID if status < 500 else SERVER
     error = {"message": message, "type": kind, "param": param, "code": code}
-    return FailureError(status, error, retry_after_ms=retry_after_ms)
+    return FailureError(status, error)
 
 
 BROKEN: Final = "The NNRP server broke the protocol: "
@@ -89,9 +85,7 @@ _BY_CODE: Final = (
 _OPENAI: Final = ("message", "type", "param", "code")
 
 
-def from_error(
-    document: Mapping[str, Any], result_status: int = 0, retry_after_ms: int = 0
-) -> FailureError:
+def from_error(document: Mapping[str, Any], result_status: int = 0) -> FailureError:
     """The error of a response.error or a tool_call.error; its members are kept, missing ones made.
 
     ``result_status`` is that of the RESULT_PUSH, which decides where the words say nothing.
@@ -109,7 +103,7 @@ def from_error(
         "code": code if isinstance(code, str) and code else None,
     }
     filled |= {name: value for name, value in given.items() if name not in _OPENAI}
-    return FailureError(status, filled, own=False, retry_after_ms=retry_after_ms)
+    return FailureError(status, filled, own=False)
 
 
 def _as_http(status: int) -> int:
@@ -151,7 +145,7 @@ _CANCELS: Final[Mapping[int, tuple[int, str, str]]] = {
 _OTHER_CANCEL: Final = (500, "cancelled", "it was cancelled")
 
 
-def from_ending(ending: Ending, retry_after_ms: int = 0) -> FailureError:
+def from_ending(ending: Ending) -> FailureError:
     """The error that an end without a document is; ``ending`` is no Result."""
     if isinstance(ending, Lost):
         if ending.protocol:
@@ -167,7 +161,7 @@ def from_ending(ending: Ending, retry_after_ms: int = 0) -> FailureError:
         status, code, why = _ERRORS.get(ending.code, _OTHER_ERROR)
     said = printable(ending.diagnostic.decode("utf-8", "replace"), _SHOWN)
     message = f"The NNRP server gave the operation up: {why}{f' ({said})' if said else ''}."
-    return refused(status, code, message, retry_after_ms=retry_after_ms)
+    return refused(status, code, message)
 
 
 def cancelled_by_server(document: Mapping[str, Any]) -> FailureError:

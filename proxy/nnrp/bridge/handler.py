@@ -11,7 +11,8 @@ is left, the operation behind it has ended or is cancelled.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -33,8 +34,11 @@ from teeline.proxy.nnrp.clientoperation import Operation, Result
 from teeline.validators.fields.nnrp import CANCELLED, ERROR
 from teeline.validators.wire.nnrpcodes import CancelReason
 
+log = logging.getLogger("teeline.nnrp")
+
 STREAMED: Final = frozenset({CHAT, RESPONSES})
 """Operations whose answers can stream."""
+_PIECE: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +114,26 @@ class Course:
         self._response: web.StreamResponse | None = None
 
     async def answer(self) -> web.StreamResponse:
-        """The answer; one that streams was sent. Raises FailureError where nothing was sent yet."""
+        """The answer, which was sent. Raises FailureError where nothing was, ConnectionError where the
+        client is gone or could not be told the rest.
+        """
         with Deadlines(self._operation, self._times, self._asked.timeout_ms) as deadlines:
             try:
                 if self._asked.stream and self._asked.operation in STREAMED:
                     return await self._streamed(deadlines.heard)
                 return await self._whole(deadlines.heard)
-            except FailureError:
+            except FailureError as failure:
                 self._operation.cancel(CancelReason.UNSPECIFIED)
+                failure.retry_after_ms = self._operation.retry_after_ms or failure.retry_after_ms
                 raise
+            except ConnectionError:
+                raise
+            except Exception as error:
+                if self._response is None:
+                    raise
+                # A second head would be read as a part of the first answer.
+                log.error("bridge: an answer failed: %s", type(error).__name__)
+                raise self._left("it can't be told how the answer ends") from None
             finally:
                 # Nothing where it has ended; else the client is gone.
                 self._operation.cancel(CancelReason.USER_CANCELLED)
@@ -135,10 +150,7 @@ class Course:
         while True:
             events = await self._operation.read()
             heard()
-            try:
-                data, failure = self._told(stream, events)
-            except FailureError as error:
-                data, failure = b"", error
+            data, failure = self._told(stream, events)
             if failure is not None and self._response is None and not data:
                 raise failure
             if data:
@@ -185,18 +197,31 @@ class Course:
         """Sends some of a stream, its head first. A client that takes nothing for too long is left."""
         if self._response is None:
             fields = self._fields("text/event-stream; charset=utf-8")
-            self._response = web.StreamResponse(headers={**fields, "Cache-Control": "no-cache"})
-            await self._response.prepare(self._request)
-        if not data:
-            return
+            await self._begin({**fields, "Cache-Control": "no-cache"})
+        await self._write(data)
+
+    # -- sending ---------------------------------------------------------------------------------------
+
+    async def _begin(self, fields: Mapping[str, str]) -> web.StreamResponse:
+        self._response = web.StreamResponse(headers=fields)
+        await self._response.prepare(self._request)
+        return self._response
+
+    async def _write(self, data: bytes) -> None:
+        """Sends in small pieces, so that a client that reads slowly is not taken for one that doesn't."""
+        assert self._response is not None
         try:
-            async with asyncio.timeout(self._times.stall):
-                await self._response.write(data)
+            for start in range(0, len(data), _PIECE):
+                async with asyncio.timeout(self._times.stall):
+                    await self._response.write(data[start : start + _PIECE])
         except TimeoutError:
-            transport = self._request.transport
-            if transport is not None:
-                transport.abort()
-            raise ConnectionResetError("the client does not read") from None
+            raise self._left("the client does not read") from None
+
+    def _left(self, why: str) -> ConnectionResetError:
+        """Ends the connection; the error to raise."""
+        if self._request.transport is not None:
+            self._request.transport.abort()
+        return ConnectionResetError(why)
 
     # -- whole answers ---------------------------------------------------------------------------------
 
@@ -208,8 +233,7 @@ class Course:
                 whole.event(event_of(data), data)
         document = self._document()
         if document.kind == ERROR:
-            wait = self._operation.retry_after_ms
-            raise from_error(document.members, document.status, wait)
+            raise from_error(document.members, document.status)
         if document.kind == CANCELLED:
             raise cancelled_by_server(document.members)
         body = document.body
@@ -217,7 +241,11 @@ class Course:
             if self._asked.operation != CHAT:
                 raise broken("the operation succeeded and has no answer.")
             body = whole.body()
-        return web.Response(body=body, headers=self._fields("application/json"))
+        fields = {**self._fields("application/json"), "Content-Length": str(len(body))}
+        response = await self._begin(fields)
+        await self._write(body)
+        await response.write_eof()
+        return response
 
     def _document(self) -> Document:
         """The document that ended the operation. Raises FailureError where it ended otherwise."""
@@ -225,4 +253,4 @@ class Course:
         assert ending is not None
         if isinstance(ending, Result):
             return document_of(ending.document, ending.status)
-        raise from_ending(ending, self._operation.retry_after_ms)
+        raise from_ending(ending)

@@ -40,6 +40,7 @@ from teeline.validators.wire.nnrpcodes import CancelReason
 log = logging.getLogger("teeline.nnrp")
 
 _BODY_SECONDS: Final = 60.0
+_KEEP_ALIVE: Final = 75.0
 _LAST_SECONDS: Final = 2.0
 """In which answers that were cut at a stop are sent."""
 _ID: Final = web.RequestKey("request_id", str)
@@ -75,7 +76,8 @@ class BridgeServer:
         self._idle = asyncio.Event()
         self._idle.set()
         self._hurry = asyncio.Event()
-        self._stopping = False
+        self._stopping = self._cut = False
+        self._submitting: set[asyncio.Task[Operation]] = set()
         self._runner: web.AppRunner | None = None
         self._sites: list[web.TCPSite] = []
 
@@ -90,6 +92,7 @@ class BridgeServer:
         application.router.add_route("*", "/{path:.*}", self._routed)
         runner = web.AppRunner(
             application,
+            keepalive_timeout=_KEEP_ALIVE,
             access_log=None,
             logger=quiet("bridge"),
             handler_cancellation=True,
@@ -112,6 +115,9 @@ class BridgeServer:
             await site.stop()
         self._sites.clear()
         await self._settled(self._options.grace)
+        self._cut = True
+        for task in list(self._submitting):
+            task.cancel()
         for operation in list(self._operations):
             operation.cancel(CancelReason.SHUTDOWN)
         if self._runner is not None:
@@ -140,7 +146,7 @@ class BridgeServer:
         if request.method != method:
             raise refused(405, "method_not_allowed", f"This path is asked with {method}.")
         if self._stopping:
-            raise refused(503, "shutting_down", "The bridge is shutting down.")
+            raise _shutting_down()
         if self._open >= self._options.open_requests:
             message = "The bridge has as many open requests as it may."
             raise refused(503, "overloaded", message)
@@ -168,8 +174,15 @@ class BridgeServer:
             self._operations.discard(operation)
 
     async def _submitted(self, envelope: bytes) -> Operation:
+        task = asyncio.create_task(self._client.submit(envelope))
+        self._submitting.add(task)
         try:
-            return await self._client.submit(envelope)
+            return await task
+        except asyncio.CancelledError:
+            if not self._cut:
+                task.cancel()
+                raise
+            raise _shutting_down() from None
         except BusyError:
             message = "All sessions with the NNRP server are in use."
             raise refused(503, "overloaded", message) from None
@@ -177,6 +190,8 @@ class BridgeServer:
             log.warning("%s: no session: %s", self._client.endpoint, error)
             message = "The bridge could not open a session with the NNRP server."
             raise refused(502, "upstream_unreachable", message) from None
+        finally:
+            self._submitting.discard(task)
 
     # -- errors ----------------------------------------------------------------------------------------
 
@@ -189,12 +204,15 @@ class BridgeServer:
         except FailureError as failure:
             return _error(request, failure)
         except ConnectionError:
-            return (
-                web.Response()
-            )  # to nobody: the client is gone, and the library logs what is raised
+            # To nobody: the connection is gone, and the library logs what is raised.
+            return web.Response()
         except Exception as error:  # noqa: BLE001  whatever it is, the client gets an end
             log.error("bridge: a request failed: %s", type(error).__name__)
             return _error(request, refused(500, "internal_error", "The bridge failed."))
+
+
+def _shutting_down() -> FailureError:
+    return refused(503, "shutting_down", "The bridge is shutting down.")
 
 
 async def _body(request: web.Request) -> bytes:

@@ -382,26 +382,34 @@ def test_a_server_that_never_comes_is_told_with_its_reason() -> None:
     run(test())
 
 
-def test_a_refused_session_is_told_and_asked_for_again() -> None:
-    connections = 0
-
+def refusing(status: SessionStatus) -> Script:
     async def script(peer: Peer) -> None:
-        nonlocal connections
-        connections += 1
         await peer.expect(Message.CLIENT_HELLO)
         await peer.send(encode.server_hello_ack(4))
         await peer.expect(Message.SESSION_OPEN)
-        await peer.send(
-            encode.session_refused(SessionStatus.RETRY_LATER, ErrorCode.SERVER_BUSY, b"\x1b[31m")
-        )
+        await peer.send(encode.session_refused(status, ErrorCode.AUTHENTICATION, b"\x1b[31m"))
         await peer.until_closed()
 
+    return script
+
+
+def test_a_refused_session_is_told_at_once_and_not_asked_for_again() -> None:
     async def test() -> None:
-        async with connected(script, connect=0.3) as (client, _):
+        async with connected(refusing(SessionStatus.REJECTED)) as (client, server):
             with pytest.raises(UnavailableError, match="refused the session") as caught:
                 await client.submit(ENVELOPE)
             assert "\x1b" not in str(caught.value)
-        assert connections > 1
+            assert len(server.peers) == 1
+
+    run(test())
+
+
+def test_a_session_that_is_put_off_is_asked_for_again_and_then_busy() -> None:
+    async def test() -> None:
+        async with connected(refusing(SessionStatus.RETRY_LATER), connect=0.3) as (client, server):
+            with pytest.raises(BusyError):
+                await client.submit(ENVELOPE)
+            assert len(server.peers) > 1
 
     run(test())
 

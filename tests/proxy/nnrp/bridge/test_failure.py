@@ -54,8 +54,8 @@ def test_a_diagnostic_is_told_on_one_line_and_bounded() -> None:
     assert "\x1b" not in message and "\n" not in message and len(message) < 500
 
 
-def test_the_server_s_own_wait_is_passed_on() -> None:
-    assert from_ending(Dropped(DropReason.BACKPRESSURE), 2500).retry_after_ms == 2500
+def test_a_client_is_told_when_to_come_again_where_that_helps() -> None:
+    assert from_ending(Dropped(DropReason.BACKPRESSURE)).retry_after_ms == 1000
     assert from_ending(Dropped(DropReason.DEADLINE)).retry_after_ms == 0
 
 

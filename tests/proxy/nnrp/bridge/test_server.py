@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from teeline.proxy.nnrp.bridge.asked import BASELINE
+from teeline.proxy.nnrp.bridge.chat import ChatStream
 from teeline.proxy.nnrp.bridge.handler import Times
 from teeline.proxy.nnrp.client import ClientLimits
 from teeline.validators.nnrp.capabilities import Capabilities, Declared
@@ -752,6 +753,52 @@ def test_answers_that_take_too_long_get_a_proper_end_when_it_stops(stream: bool)
             assert not answer.cut
             error = answer.chunks[-1]["error"] if stream else answer.error
             assert error["code"] == "shutting_down"
+
+    run(test())
+
+
+def test_requests_that_wait_for_a_session_get_a_proper_end_when_it_stops() -> None:
+    async def test() -> None:
+        asked_for = asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.expect(Message.CLIENT_HELLO)
+            asked_for.set()  # and never answered
+            await peer.until_closed()
+
+        async with bridged(script, grace=0.01) as (up, _):
+            request = asyncio.create_task(up.chat())
+            await asked_for.wait()
+            await up.bridge.stop()
+            answer = await request
+            assert (answer.status, answer.error["code"]) == (503, "shutting_down")
+
+    run(test())
+
+
+def test_a_server_s_own_wait_is_passed_on() -> None:
+    async def answer(peer: Peer, submit: Submit) -> None:
+        await peer.send(encode.retry_after(submit.session, submit.frame, submit.id, 1, 2500))
+        await peer.send(drop(submit, DropReason.BACKPRESSURE))
+
+    assert asked(answer).headers["Retry-After"] == "3"
+
+
+def test_a_fault_of_the_bridge_s_own_cuts_a_stream_and_writes_no_second_head(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(self: ChatStream, document: object) -> bytes:
+        raise RuntimeError("sk-secret")
+
+    monkeypatch.setattr(ChatStream, "end", fails)
+    cut = frozenset({"http.truncated"})
+
+    async def test() -> None:
+        async with bridged(answering(hello), breaches=cut) as (up, _):
+            answer = await up.chat(stream=True)
+            assert answer.status == 200 and answer.cut
+            assert b"HTTP/1.1" not in answer.body
+            assert (await up.chat()).status == 200
 
     run(test())
 
