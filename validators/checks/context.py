@@ -74,9 +74,7 @@ class Context:
         self.exchange = exchange
         self.operation = operation
         self.beta = False
-        self.joined = (
-            False  # the answer is what a stream adds up to, one that told no usage unasked
-        )
+        self.joined = False  # what a stream that owes no usage adds up to
         self.reading = False  # the request is being read elsewhere
         self.limits = limits
         self.history = history
