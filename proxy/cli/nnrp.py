@@ -31,7 +31,9 @@ from teeline.proxy.cli.check import (
     told,
     write_report,
 )
+from teeline.proxy.cli.nnrpadapter import adapter_command, generate_command
 from teeline.proxy.cli.nnrpbridge import command as bridge_command
+from teeline.proxy.cli.nnrpconformance import conformance_command, vectors_command
 from teeline.proxy.cli.nnrpfiles import declared_in, read_document
 from teeline.proxy.clock import SystemClock
 from teeline.proxy.console import ConsoleSink
@@ -68,7 +70,7 @@ _TAP_BODY = 1024 * 1024
 
 @click.group(name="nnrp")
 def command() -> None:
-    """Check NNRP connections that carry openai-compatible/1."""
+    """NNRP connections that carry openai-compatible/1: check them, serve them, test them."""
 
 
 def _options(function: Any) -> Any:
@@ -309,4 +311,6 @@ async def _tap(
         await checker.close()
 
 
-command.add_command(bridge_command)
+for _command in (bridge_command, adapter_command, conformance_command, vectors_command):
+    command.add_command(_command)
+capabilities_group.add_command(generate_command)

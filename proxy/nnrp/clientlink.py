@@ -61,6 +61,9 @@ class Link(Protocol):
     def abort(self) -> None:
         """Ends the connection at once."""
 
+    async def released(self) -> None:
+        """Waits until nothing of an ended connection is left."""
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -172,6 +175,9 @@ class _StreamLink(asyncio.Protocol):
     def abort(self) -> None:
         self._transport.abort()
 
+    async def released(self) -> None:
+        return  # ``lost`` is the last that comes of a transport
+
 
 class _WebSocketLink:
     """A link over WebSocket: each packet is a binary message of its own."""
@@ -279,3 +285,6 @@ class _WebSocketLink:
         if not self._aborted:
             self._aborted = True
             self._task.cancel()
+
+    async def released(self) -> None:
+        await asyncio.wait({self._task})

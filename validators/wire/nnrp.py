@@ -318,6 +318,7 @@ class OpenMeta(NamedTuple):
     profile: int
     reserved: int
     resume_bytes: int
+    in_flight: int
 
 
 class OpenAckMeta(NamedTuple):
@@ -373,7 +374,7 @@ def error_meta(meta: bytes) -> ErrorMeta:
 def open_meta(meta: bytes) -> OpenMeta:
     """The metadata of a SESSION_OPEN, which must be 48 bytes."""
     v = OPEN_LAYOUT.unpack(meta)
-    return OpenMeta(v[0], v[1], v[8], v[10])
+    return OpenMeta(v[0], v[1], v[8], v[10], v[7])
 
 
 def open_ack_meta(meta: bytes) -> OpenAckMeta:

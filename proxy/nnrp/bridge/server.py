@@ -33,6 +33,7 @@ from teeline.proxy.nnrp.bridge.failure import FailureError, refused
 from teeline.proxy.nnrp.bridge.handler import Course, Times
 from teeline.proxy.nnrp.client import BusyError, NnrpClient, UnavailableError
 from teeline.proxy.nnrp.clientoperation import Operation
+from teeline.proxy.nnrp.httplog import quiet
 from teeline.validators.nnrp.capabilities import Capabilities
 from teeline.validators.wire.nnrpcodes import CancelReason
 
@@ -93,7 +94,7 @@ class BridgeServer:
             application,
             keepalive_timeout=_KEEP_ALIVE,
             access_log=None,
-            logger=_quiet(),
+            logger=quiet("bridge"),
             handler_cancellation=True,
             shutdown_timeout=_LAST_SECONDS,
         )
@@ -243,19 +244,3 @@ def _error(request: web.Request, failure: FailureError) -> web.Response:
 
 async def _signed(request: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = "teeline"
-
-
-class _WithoutDetails(logging.Filter):
-    """Takes the exception off: the library's own records quote request heads, keys among them."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.exc_info = record.exc_text = None
-        record.msg, record.args = "a request could not be read or answered", ()
-        return True
-
-
-def _quiet() -> logging.Logger:
-    logger = logging.getLogger("teeline.nnrp.bridge.http")
-    if not logger.filters:
-        logger.addFilter(_WithoutDetails())
-    return logger
