@@ -19,8 +19,8 @@ from teeline.proxy.nnrp import watch as watching
 from teeline.proxy.nnrp.address import Address
 from teeline.proxy.nnrp.tap import NnrpTap
 from teeline.proxy.nnrp.watch import Watch
+from teeline.proxy.observers import Observers
 from teeline.proxy.sinks import Fanout
-from teeline.proxy.tee import Observers
 from teeline.validators.events import Output
 from teeline.validators.limits import DEFAULT_LIMITS
 from teeline.validators.policy import Policy

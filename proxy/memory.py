@@ -15,7 +15,7 @@ from teeline.validators.inspector import Inspector
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange
 from teeline.validators.nnrp.upgraded import UpgradedSocket
-from teeline.validators.wsresponses import SocketResponses, is_inspected
+from teeline.validators.wsresponses import Keep, SocketResponses, is_inspected
 
 
 class Inspectors:
@@ -39,9 +39,10 @@ class Inspectors:
         head: RequestHead,
         answer: ResponseHead,
         limits: Limits,
+        keep: Keep,
     ) -> SocketResponses | UpgradedSocket:
         """The inspector of a WebSocket: one that carries responses, by its path, or may carry NNRP."""
         if not is_inspected(head.target):
             return UpgradedSocket(connection, new, limits)
         history = self._histories[connection.upstream]
-        return SocketResponses(connection, new, head, answer, limits, history)
+        return SocketResponses(connection, new, head, answer, limits, history, keep)

@@ -1,6 +1,7 @@
 """The examples of the NNRP rules, turned into the bytes of both sides.
 
-An example names a legal conversation (``on``, one of ``rules/_nnrp.toml``) and what is changed in it:
+An example names a legal conversation (``on``, one of ``rules/_nnrp.toml``), or has ``packets`` of its own,
+and says what is changed in it:
 
 =================  ======================================================================================
 ``set``            JSON Pointer -> JSON text; the first token is the 1-based number of the packet
@@ -42,7 +43,18 @@ from teeline.validators.rules.examples import ExampleError, changed, removed
 from teeline.validators.wire.nnrp import METADATA_LENGTHS, STRUCTURED_EVENT, Message, packed
 
 _KEYS: Final = frozenset(
-    {"on", "set", "remove", "insert", "raw", "opening", "close", "carrier", "capabilities"}
+    {
+        "on",
+        "packets",
+        "set",
+        "remove",
+        "insert",
+        "raw",
+        "opening",
+        "close",
+        "carrier",
+        "capabilities",
+    }
     | {"document", "form", "limits", "also"}
 )
 _STEP: Final = 0.01
@@ -144,6 +156,8 @@ def _base(example: Mapping[str, Any]) -> Mapping[str, Any]:
     unknown = example.keys() - _KEYS
     if unknown:
         raise ExampleError(f"unknown keys {sorted(unknown)}")
+    if "packets" in example:
+        return {"packets": [_dumps(packet) for packet in example["packets"]]}
     base = bases().get(example.get("on", ""))
     if base is None:
         raise ExampleError(f"unknown base {example.get('on')!r}")

@@ -357,6 +357,7 @@ class OpenMeta(NamedTuple):
     profile: int
     reserved: int
     resume_bytes: int
+    in_flight: int
 
 
 class OpenAckMeta(NamedTuple):
@@ -412,7 +413,7 @@ def error_meta(meta: bytes) -> ErrorMeta:
 def open_meta(meta: bytes) -> OpenMeta:
     """The metadata of a SESSION_OPEN, which must be 48 bytes."""
     v = OPEN_LAYOUT.unpack(meta)
-    return OpenMeta(v[0], v[1], v[8], v[10])
+    return OpenMeta(v[0], v[1], v[8], v[10], v[7])
 
 
 def open_ack_meta(meta: bytes) -> OpenAckMeta:
@@ -503,7 +504,7 @@ def looks_typed(body: bytes) -> bool:
     )
 
 
-# -- writing, for examples and tests -----------------------------------------------------------------
+# -- writing -----------------------------------------------------------------------------------------
 
 
 def packed(kind: int, meta: bytes, body: bytes, session: int, frame: int, **header: int) -> bytes:

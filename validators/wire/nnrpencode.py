@@ -11,7 +11,6 @@ The bits and numbers of the handshake are those that the native SDK sends: a pee
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Final
 
 from teeline.validators.wire.nnrp import (
@@ -41,6 +40,13 @@ from teeline.validators.wire.nnrpcodes import (
     Role,
     SessionStatus,
 )
+from teeline.validators.wire.nnrpcontrol import (
+    CLOSE_ACK_LAYOUT,
+    CLOSE_LAYOUT,
+    HELLO_ACK_LAYOUT,
+    HELLO_LAYOUT,
+    RETRY_AFTER_LAYOUT,
+)
 
 SESSION_PROFILE: Final = 2
 """TOKEN: what a session is opened with. The profile's profile_id 0 is that of payload descriptors alone."""
@@ -59,12 +65,6 @@ _RAW_U16: Final = 1
 _INHERIT: Final = 0xFF
 _TAG: Final = 1
 
-_HELLO: Final = Struct("<BBH6I4H2I4H3I")
-_HELLO_ACK: Final = Struct("<BBBB11I6H5I")
-_CLOSE: Final = Struct("<HBBIQII")
-_CLOSE_ACK: Final = Struct("<BBHQI")
-_RETRY_AFTER: Final = Struct("<QQIIHBBI")
-
 
 def typed_body(document: bytes) -> bytes:
     """A body with one JSON document as its one typed payload: prelude, descriptor, payload (6.1, 8.1)."""
@@ -78,7 +78,7 @@ def typed_body(document: bytes) -> bytes:
 
 def client_hello() -> bytes:
     """CLIENT_HELLO: NNRP/1 in its only wire format, one lane, no cache."""
-    meta = _HELLO.pack(
+    meta = HELLO_LAYOUT.pack(
         1, 1, 1, _PROFILES, _PAYLOAD_KINDS, *[0] * 7, 1, 0, 0, 0, _LATENCY_BUDGET, *[0] * 5
     )
     return packed(Message.CLIENT_HELLO, meta, b"", 0, 0)
@@ -88,7 +88,7 @@ def server_hello_ack(in_flight: int, max_body: int = MAX_PACKET) -> bytes:
     """SERVER_HELLO_ACK: the same choice from the other side; bodies of up to ``max_body`` bytes."""
     head = (1, 0, 0, 0, 0, _TOKEN_PROFILE, _PAYLOAD_KINDS, *[0] * 8)
     limits = (1, in_flight, 0, _LATENCY_BUDGET, 0, 0)
-    meta = _HELLO_ACK.pack(*head, *limits, max_body, _TOKEN_TTL, 0, 0, 0)
+    meta = HELLO_ACK_LAYOUT.pack(*head, *limits, max_body, _TOKEN_TTL, 0, 0, 0)
     return packed(Message.SERVER_HELLO_ACK, meta, b"", 0, 0)
 
 
@@ -121,13 +121,13 @@ def session_close(
     session: int, last: int, reason: CloseReason, policy: InFlight = InFlight.DRAIN
 ) -> bytes:
     """SESSION_CLOSE; ``last`` is the last operation that was submitted, 0 for none."""
-    meta = _CLOSE.pack(reason, policy, 0, 0, last, 0, _TAG)
+    meta = CLOSE_LAYOUT.pack(reason, policy, 0, 0, last, 0, _TAG)
     return packed(Message.SESSION_CLOSE, meta, b"", session, 0)
 
 
 def session_close_ack(session: int, last: int) -> bytes:
     """SESSION_CLOSE_ACK: the session is closed; ``last`` as SESSION_CLOSE named it."""
-    meta = _CLOSE_ACK.pack(CloseStatus.CLOSED, 0, 0, last, 0)
+    meta = CLOSE_ACK_LAYOUT.pack(CloseStatus.CLOSED, 0, 0, last, 0)
     return packed(Message.SESSION_CLOSE_ACK, meta, b"", session, 0)
 
 
@@ -220,7 +220,7 @@ def retry_after(
     session: int, frame: int, scope: int, sequence: int, delay_ms: int, diagnostic: bytes = b""
 ) -> bytes:
     """RETRY_AFTER: the diagnostics beside an overload; ``scope`` is the operation's id."""
-    meta = _RETRY_AFTER.pack(scope, sequence, delay_ms, 0, 0, Role.SERVER, 0, len(diagnostic))
+    meta = RETRY_AFTER_LAYOUT.pack(scope, sequence, delay_ms, 0, 0, Role.SERVER, 0, len(diagnostic))
     return packed(Message.RETRY_AFTER, meta, diagnostic, session, frame)
 
 
