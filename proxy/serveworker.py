@@ -61,7 +61,8 @@ def main(arguments: list[str]) -> int:
     # Whoever presses ^C or closes the terminal means the supervisor, which tells us.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    asyncio.run(_Worker(job, link, Downlink(link, deframer)).run())
+    new_loop = process.event_loop(os.environ)
+    process.run(_Worker(job, link, Downlink(link, deframer)).run(), new_loop)
     return 0
 
 

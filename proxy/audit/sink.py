@@ -26,8 +26,8 @@ from teeline.proxy.audit.retention import Keep
 from teeline.proxy.audit.writer import ChainWriter, OnWritten, Rotation
 from teeline.proxy.background import Background
 from teeline.proxy.capture import Capture, Recording
-from teeline.proxy.sinks import SinkError
-from teeline.validators.events import Closed, Found, Opened
+from teeline.proxy.sinks import SinkError, ignored
+from teeline.validators.events import Closed
 from teeline.validators.model import Exchange
 
 log = logging.getLogger("teeline.audit")
@@ -140,9 +140,9 @@ class AuditSink:
         if self._packer is not None:
             self._packer.start()
 
-    def opened(self, event: Opened) -> None: ...
+    opened = ignored
 
-    def found(self, event: Found) -> None: ...
+    found = ignored
 
     def closed(self, event: Closed) -> None:
         exchange = event.exchange

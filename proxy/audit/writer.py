@@ -18,15 +18,16 @@ import contextlib
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from teeline.proxy.audit import record as records
 from teeline.proxy.audit import retention
 from teeline.proxy.audit.anchor import INTERVAL, Anchor
 from teeline.proxy.audit.bodies import BodyStore
 from teeline.proxy.audit.chain import Chain
+from teeline.proxy.audit.encode import Encoder, members
 from teeline.proxy.audit.files import LogFile, LogName, OpenFile, is_packed, new_chain_id, prepare
 from teeline.proxy.audit.record import Ended, Origin
 from teeline.proxy.audit.retention import Keep
@@ -50,10 +51,10 @@ class Rotation(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A record to be written, its time in Unix seconds (None for now), and whose it is."""
+    """A record as JSON members, its time in Unix seconds (None for now), and whose it is."""
 
     at: float | None
-    fields: Mapping[str, Any]
+    members: bytes
     exchange: Exchange | None = None
 
 
@@ -108,6 +109,7 @@ class ChainWriter:
         self._pack = pack
         self._bodies = bodies
         self.chain = Chain(new_chain_id(clock()))
+        self._encoder = Encoder()
         self._file: LogFile | None = None
         self._name = LogName(self.chain.id, 0)
         self._after = "start"
@@ -171,7 +173,7 @@ class ChainWriter:
         try:
             self._make_ready()
             closing = records.close_record(self.recorded, self.lost)
-            self._write([*self._lost_records(Counter()), Line(None, closing)])
+            self._write([*self._lost_records(Counter()), Line(None, members(closing))])
             self._settle(0)
             self._sync()
         except OSError as error:
@@ -247,11 +249,12 @@ class ChainWriter:
             self._write([*lost, *written])
             self._settle(len(written), unwritable)
 
-    def _record_of(self, exchange: Exchange) -> dict[str, Any]:
-        fields = records.exchange_record(exchange)
+    def _record_of(self, exchange: Exchange) -> bytes:
+        written = self._encoder.exchange(exchange)
         if self._bodies is not None and isinstance(exchange.recording, Recording):
-            fields["capture"] = self._bodies.store(exchange.recording)
-        return fields
+            kept = members({"capture": self._bodies.store(exchange.recording)})
+            written = b"%b,%b" % (written, kept)
+        return written
 
     def _settle(self, recorded: int, unwritable: int = 0) -> None:
         """What was written stands in the books: exchanges, and losses that the chain now names."""
@@ -261,7 +264,7 @@ class ChainWriter:
 
     def _lost_records(self, more: Counter[str]) -> list[Line]:
         reasons = self._losses + more
-        return [Line(None, records.lost_record(reasons))] if reasons else []
+        return [Line(None, members(records.lost_record(reasons)))] if reasons else []
 
     def _write(self, lines: Sequence[Line]) -> None:
         """Appends one line a record, all or none."""
@@ -269,10 +272,10 @@ class ChainWriter:
         position = self.chain.position
         now = self._clock()
         try:
-            linked = [
-                self.chain.link(now if each.at is None else each.at, each.fields) for each in lines
+            sealed = [
+                self.chain.seal(now if each.at is None else each.at, each.members) for each in lines
             ]
-            data = b"".join(linked)
+            data = b"".join(sealed)
             _write_all(self._file, data)
         except BaseException as error:
             self.chain.position = position
@@ -288,7 +291,7 @@ class ChainWriter:
                     Written(
                         now if each.at is None else each.at, chain, seq, line[:-1], each.exchange
                     )
-                    for each, line, seq in zip(lines, linked, seqs, strict=False)
+                    for each, line, seq in zip(lines, sealed, seqs, strict=False)
                 ]
             )
 
@@ -345,7 +348,7 @@ class ChainWriter:
         # First said and on the disk, then done: a crash between leaves files, never a riddle.
         record = retention.record_of(self._folder, doomed)
         if record["deleted"]:
-            self._write([Line(None, record)])
+            self._write([Line(None, members(record))])
             self._sync()
         for file in doomed:
             file.delete()

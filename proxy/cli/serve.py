@@ -24,7 +24,14 @@ from teeline.proxy.cli import CANT_RUN, USAGE
 from teeline.proxy.console import Console, ConsoleSink
 from teeline.proxy.monitor.configured import feed_of, monitor_of, page_url
 from teeline.proxy.monitor.pages import Monitor
-from teeline.proxy.process import log_stray, prepare, worker_count
+from teeline.proxy.process import (
+    EventLoopError,
+    event_loop,
+    log_stray,
+    prepare,
+    run,
+    worker_count,
+)
 from teeline.proxy.reports.model import tool_version
 from teeline.proxy.server import Listener, ServeError
 from teeline.proxy.serving import Service, ServingProcess
@@ -87,13 +94,14 @@ def command(
         config = load(
             file, os.environ, _settings(upstream, listen, admin, audit_dir, no_audit, workers)
         )
+        new_loop = event_loop(os.environ)
         prepare()
-        asyncio.run(_serve(config, os.environ, _say))
+        run(_serve(config, os.environ, _say), new_loop)
     except ConfigError as error:
         for problem in error.problems:
             _say(f"teeline serve: {problem}")
         ctx.exit(USAGE)
-    except SinkError as error:
+    except (SinkError, EventLoopError) as error:
         _say(f"teeline serve: {error}")
         ctx.exit(USAGE)
     except (ServeError, AdminError, AuditError) as error:

@@ -9,7 +9,7 @@ Everything is handed over as arguments, so that the exporters read no variable t
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,9 @@ from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExp
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
 
 from teeline.proxy.sinks import SinkError
-from teeline.proxy.telemetry.wire import SpanEncoder
 from teeline.proxy.text import printable
 
 _CODINGS = {
@@ -33,16 +32,25 @@ _CODINGS = {
 
 
 class GrpcSpanExporter(OTLPSpanExporter):
-    """The SDK's exporter; spans are encoded by us, which is ten times as fast (wire.py)."""
+    """The SDK's exporter, which takes requests as bytes, too: encoding is most of what spans cost."""
 
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(**arguments)
-        self._spans = SpanEncoder()
+    takes_bytes = True
 
-    def _translate_data(self, data: Sequence[ReadableSpan]) -> ExportTraceServiceRequest:
-        request = ExportTraceServiceRequest()
-        request.ParseFromString(self._spans.encode(data))
-        return request
+    def send(self, request: bytes) -> bool:
+        """Sends an ExportTraceServiceRequest; whether the collector took it."""
+        made = ExportTraceServiceRequest()
+        made.ParseFromString(request)
+        return self._export(made) is SpanExportResult.SUCCESS
+
+    def _translate_data(self, data: Any) -> ExportTraceServiceRequest:
+        return (
+            data if isinstance(data, ExportTraceServiceRequest) else super()._translate_data(data)
+        )
+
+    def _count_data(self, data: Any) -> int:
+        if not isinstance(data, ExportTraceServiceRequest):
+            return len(data)
+        return sum(len(s.spans) for r in data.resource_spans for s in r.scope_spans)
 
 
 def span_exporter(options: Mapping[str, Any]) -> GrpcSpanExporter:

@@ -29,6 +29,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from teeline.proxy.audit.chain import parse
 from teeline.proxy.audit.record import exchange_record
 from teeline.proxy.audit.writer import Written
+from teeline.proxy.background import detached
 from teeline.proxy.telemetry import names
 from teeline.proxy.telemetry.attributes import Attributes, Describer, nanoseconds
 from teeline.proxy.telemetry.pipeline import Outlet, Sampling, Tally, is_kept
@@ -257,11 +258,20 @@ class LogPipeline:
             # Limits and resource that nobody reads: the defaults are made anew for each record.
             self._processor.on_emit(QueuedRecord(record, self._empty, None, _UNUSED))
 
-    def flush(self) -> None:
-        """Blocks until the queue is empty, or each batch in it has failed."""
-        self._processor.force_flush()
+    async def flush(self, deadline: float) -> None:
+        """Waits until the queue is empty, or each batch in it has failed; TimeoutError."""
+        await detached(self._processor.force_flush, "teeline-log-flush", deadline)
 
-    def shutdown(self) -> None:
-        """Blocks until the thread has ended; what is left in the queue is lost and counted."""
+    async def stop(self, deadline: float) -> bool:
+        """Ends the thread; what is left in the queue is lost and counted. False where ``deadline``
+        seconds were not enough.
+        """
+        try:
+            await detached(self._shut_down, "teeline-log-shutdown", deadline)
+        except TimeoutError:
+            return False
+        return True
+
+    def _shut_down(self) -> None:
         self._builder.shutdown()
         self._processor.shutdown()  # type: ignore[no-untyped-call]

@@ -3,9 +3,8 @@
 What belongs here: counting, the reason of a failed export, contexts and the sampling decision. What
 doesn't: the SDK's types of one signal (spans.py, logs.py), the OTEL_* variables (environment.py).
 
-The SDK's batch processors keep the queue and the thread. They drop silently where the queue is
-full, so ``Tally`` refuses earlier: what was admitted and not taken yet is never more than the queue
-holds.
+A queue that is full drops silently (the SDK's does), so ``Tally`` refuses earlier: what was admitted
+and not taken yet is never more than the queue holds.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class ExportReason(logging.Filter):
 
 
 class Tally:
-    """The books of one signal; the event loop calls ``admit``, the SDK's thread the rest."""
+    """The books of one signal; the event loop calls ``admit``, the exporting thread the rest."""
 
     def __init__(
         self,
@@ -142,7 +141,7 @@ class Tally:
 
 
 class Outlet(Generic[Source, Built]):
-    """Between a batch processor and an exporter: builds what was deferred, exports it, keeps the
+    """Between a queue and an exporter: builds what was deferred, exports it, keeps the
     books.
 
     ``build`` returns None for what the sampler leaves out, which is no loss. ``export`` is True

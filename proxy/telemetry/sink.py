@@ -5,7 +5,7 @@ spans.py, logs.py), where it goes (environment.py), what is left out (damping.py
 behind the metrics (metrics.py).
 
 On the event loop ``found`` and ``closed`` only queue. Everything else, building included, happens
-in the SDK's batch threads. A collector that is slow or gone costs records, which are counted
+in threads of the pipelines. A collector that is slow or gone costs records, which are counted
 (``dropped``, for the metric teeline.export.dropped) and told of once a minute; it never blocks and
 nothing grows.
 """
@@ -28,7 +28,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from teeline.proxy.audit.chain import timestamp
 from teeline.proxy.audit.writer import Written
-from teeline.proxy.background import detached
+from teeline.proxy.sinks import ignored
 from teeline.proxy.telemetry import damping, environment, exporters, names, queues
 from teeline.proxy.telemetry.attributes import Attributes, Describer, Server
 from teeline.proxy.telemetry.damping import Damper, Summary
@@ -46,7 +46,7 @@ from teeline.proxy.telemetry.pipeline import ExportReason, Sampling, Tally
 from teeline.proxy.telemetry.queues import Queueing
 from teeline.proxy.telemetry.spans import Builder, SpanPipeline
 from teeline.proxy.text import SHOWN
-from teeline.validators.events import Closed, Found, Opened
+from teeline.validators.events import Closed, Found
 from teeline.validators.model import Severity
 
 log = logging.getLogger("teeline.telemetry")
@@ -206,6 +206,7 @@ class TelemetrySink:
                 events=self._events,
             )
             self._spans = SpanPipeline(builder, self._span_tally, self._span_queueing)
+            self._spans.start()
         if self._log_exporter is not None:
             log_builder = LogBuilder(
                 self._log_exporter,
@@ -222,7 +223,7 @@ class TelemetrySink:
         if self._logs is not None:
             self._later()
 
-    def opened(self, event: Opened) -> None: ...
+    opened = ignored
 
     def found(self, event: Found) -> None:
         if self._logs is None:
@@ -283,7 +284,7 @@ class TelemetrySink:
         self.summarize(time.time(), last=True)
         self._unsent = False
         flushes: list[Awaitable[None]] = [
-            detached(pipeline.flush, "teeline-telemetry-flush", deadline)
+            pipeline.flush(deadline)
             for pipeline in (self._spans, self._logs)
             if pipeline is not None
         ]
@@ -303,9 +304,8 @@ class TelemetrySink:
             self._metrics = None
         pipelines = [p for p in (self._spans, self._logs) if p is not None]
         self._spans = self._logs = None
-        stops = (detached(p.shutdown, "teeline-telemetry-shutdown", _CLOSING) for p in pipelines)
-        for result in await asyncio.gather(*stops, return_exceptions=True):
-            if isinstance(result, TimeoutError):
+        for in_time in await asyncio.gather(*(each.stop(_CLOSING) for each in pipelines)):
+            if not in_time:
                 log.warning("telemetry: a request to the collector was still under way at shutdown")
         self._reason.remove()
 
@@ -318,7 +318,7 @@ class TelemetrySink:
             if self._metrics is not None:
                 await self._metrics.flush(_LAST)
             if self._unsent and self._logs is not None:
-                await detached(self._logs.flush, "teeline-telemetry-flush", _LAST)
+                await self._logs.flush(_LAST)
 
 
 def _note_of(summary: Summary) -> Note:
