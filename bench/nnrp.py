@@ -7,6 +7,7 @@ What belongs here: the rounds and what they come to. What doesn't: the taps (nnr
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -16,6 +17,9 @@ from typing import Any
 from bench.nnrp_peers import Order
 from bench.process import Process, cores, python
 from bench.report import machine
+
+_SETTLE = 0.1
+"""Seconds that a target gets for what it has put off."""
 
 TARGETS = ("bare", "tap", "inspect")
 BASE = "bare"
@@ -75,6 +79,8 @@ def measure(rounds: int, shapes: Sequence[Shape], say: Callable[[str], None]) ->
                     order = Order(port, shape.name, shape.streams, shape.deltas)
                     before = process.cpu_seconds()
                     done = json.loads(peers.ask(json.dumps(asdict(order))))
+                    # A tap looks at what it has written already: the client is done before it is.
+                    time.sleep(_SETTLE)
                     cpu = process.cpu_seconds() - before
                     if number:
                         samples.append(
