@@ -1,7 +1,7 @@
 """Client and server of the NNRP measurement in one process: ``python -m bench.nnrp_peers``.
 
 It writes the server's port, then takes one order a line (``Order`` as JSON) and writes what came of it
-(``Done`` as JSON). The server sends what it has to say in the shape that the client's first byte asks for.
+(``Done`` as JSON). The server sends what it has to say in the shape that the order names.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class _Talk:
             try:
                 async with asyncio.timeout(_GOODBYE):
                     await self._answer(Message.SESSION_CLOSE_ACK)
-            except (TimeoutError, OpeningError):
+            except (OSError, OpeningError):  # TimeoutError is one
                 pass  # how a server takes its leave says nothing of what it offers
         refusal = "" if session.session else answer.body.decode("utf-8", "replace")
         return Opening(hello, session, refusal, self._passed)
