@@ -6,17 +6,17 @@ response object of a terminal event in responses.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.errors import check_error_object
 from teeline.validators.checks.items import check_item
-from teeline.validators.checks.joined import Joined, Texts
+from teeline.validators.checks.joined import Texts
+from teeline.validators.checks.respdeltas import PartText, Usual, holes_of, usual
 from teeline.validators.checks.respitems import IDENTITY, StreamedItem, kept, texts_of
 from teeline.validators.checks.responses import check_response_object
 from teeline.validators.evidence import ABSENT
-from teeline.validators.fast import Hole, HoleKind, OpenText
 from teeline.validators.fields.respevents import (
     DELTA_EVENTS,
     EVENTS,
@@ -64,6 +64,7 @@ class ResponsesStream:
         self._lost = False  # an event could not be read: it may have been any
         self._keyless = False  # an item could not be told from the others
         self._done = 0
+        self._before: Usual | None = None  # the last event, where the next may be like it
         self._checked = 0  # items whose members were checked when they were done
 
     @property
@@ -72,18 +73,30 @@ class ResponsesStream:
 
     def done(self) -> None:
         """``[DONE]``, which is no part of this protocol."""
+        self._before = None
         self._done += 1
         if not self._over:
             rule = "respstream.done-marker" if self._terminal else "respstream.done-early"
             self._ctx.report(rule, detail="data: [DONE] on a Responses stream")
 
     def unreadable(self) -> None:
+        self._before = None
         self._lost = True
         self._texts.losses += 1
         self.numbers.lost()
 
     def event(self, value: Any, name: str) -> None:
         """One event's document; ``name`` is its ``event`` field."""
+        before, report = self._before, self._ctx.report
+        if before is not None and before.goes_on(value, name, report):
+            return
+        breaches = report.breaches
+        self._before = None
+        self._event(value, name)
+        if report.breaches == breaches and isinstance(value, dict):
+            self._before = self._usual(value, name)
+
+    def _event(self, value: Any, name: str) -> None:
         report = self._ctx.report
         if not isinstance(value, dict):
             report("respstream.event-not-object", "", value)
@@ -300,9 +313,17 @@ class ResponsesStream:
         item = self._items.get(index) or self._unannounced(index, {"id": value.get("item_id")})
         item.event(row, value)
 
+    # -- an event like the one before -----------------------------------------------------------------
+
+    def _usual(self, value: Mapping[str, Any], name: str) -> Usual | None:
+        """What the next event is compared with, where this one, of which nothing was found, carried on a
+        text."""
+        to = self.open_text(value) if isinstance(value.get("delta"), str) else None
+        return None if to is None else usual(value, name, to)
+
     # -- the fast path --------------------------------------------------------------------------------
 
-    def open_text(self, value: Mapping[str, Any]) -> OpenText | None:
+    def open_text(self, value: Mapping[str, Any]) -> PartText | None:
         """The open part that the event before, taken without a finding, has carried on."""
         kind = value.get("type")
         row = EVENTS.get(kind) if isinstance(kind, str) else None
@@ -312,10 +333,7 @@ class ResponsesStream:
         joined = item.open_text(row, value) if item is not None else None
         if item is None or joined is None:
             return None
-        holes = [Hole(("delta",), HoleKind.TEXT), Hole(("sequence_number",), HoleKind.NEXT)]
-        if isinstance(value.get("obfuscation"), str):
-            holes.append(Hole(("obfuscation",), HoleKind.STRING))
-        return _PartText(self, item, joined, holes)
+        return PartText(self, item, joined, holes_of(value))
 
     # -- the end --------------------------------------------------------------------------------------
 
@@ -399,33 +417,6 @@ class ResponsesStream:
             "",
             detail=f"{self.events} events, none of them terminal",
         )
-
-
-class _PartText:
-    """An open part, or a call's arguments, as the fast path sees it."""
-
-    __slots__ = ("_item", "_joined", "_stream", "holes")
-
-    def __init__(
-        self, stream: ResponsesStream, item: StreamedItem, joined: Joined, holes: Sequence[Hole]
-    ) -> None:
-        self._stream = stream
-        self._item = item
-        self._joined = joined
-        self.holes = holes
-
-    def expected(self) -> bytes:
-        return b"%d" % (self._stream.numbers.last + 1)
-
-    def add(self, text: bytes | str, index: int, byte: int) -> None:
-        self._stream.events += 1
-        self._stream.numbers.last += 1
-        if text:
-            self._item.said = True
-        if isinstance(text, bytes):
-            self._joined.add_utf8(text)
-        else:
-            self._joined.add(text)
 
 
 class _Numbers:
