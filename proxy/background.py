@@ -32,7 +32,8 @@ class Background(Generic[Item]):
     ``handle(batch)`` runs in the thread with at most ``batch`` items; False keeps the batch, which
     is handed over again after ``interval`` seconds or at the next flush. ``tick(flush)`` runs after
     each round, ``finish()`` as the thread's last act. ``prompt`` wakes the thread for every item;
-    without it an item waits up to ``interval`` seconds, unless a whole batch is there.
+    without it an item waits up to ``interval`` seconds, unless a whole batch is there; so does what comes
+    while others are handled.
     """
 
     def __init__(
@@ -129,9 +130,12 @@ class Background(Generic[Item]):
                 future.set_result(done)
 
     def _work(self) -> bool:
-        while self._kept or self._items:
-            room = self._batch - len(self._kept)
-            count = min(room, len(self._items))
+        # What comes meanwhile waits for its own round unless it fills a batch: a thread that takes
+        # whatever is there by now makes a batch of a few items, again and again.
+        left = len(self._items)
+        while self._kept or left > 0 or len(self._items) >= self._batch:
+            count = min(self._batch - len(self._kept), len(self._items))
+            left -= count
             self._kept += [self._items.popleft() for _ in range(count)]
             if self._guarded(functools.partial(self._handle, self._kept)) is False:
                 return False

@@ -108,6 +108,41 @@ def test_a_whole_batch_is_handled_without_a_flush() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(("meanwhile", "first_round"), [(3, [10, 5]), (12, [10, 5, 10])])
+def test_what_comes_while_a_batch_is_handled_goes_at_once_only_where_it_fills_a_batch(
+    meanwhile: int, first_round: list[int]
+) -> None:
+    """Else a thread under steady load would never wait, and hand over a few items at a time."""
+    batches: list[int] = []
+    rounds: list[tuple[list[int], int]] = []
+
+    async def run() -> None:
+        def handle(batch: list[int]) -> bool:
+            batches.append(len(batch))
+            if len(batches) == 2:
+                assert all([work.offer(item) for item in range(meanwhile)])
+            return True
+
+        work: Background[int] = Background(
+            "test",
+            handle,
+            capacity=100,
+            batch=10,
+            interval=LONG,
+            tick=lambda _: rounds.append((list(batches), work.waiting)),
+        )
+        for item in range(15):
+            assert work.offer(item)
+        work.start()
+        assert await work.flush(LONG)
+        assert rounds[0] == (first_round, 15 + meanwhile - sum(first_round))
+        assert await work.flush(LONG)
+        assert sum(batches) == 15 + meanwhile
+        await work.stop(LONG)
+
+    asyncio.run(run())
+
+
 def test_a_prompt_background_handles_each_item_at_once() -> None:
     async def run() -> None:
         done = threading.Event()
