@@ -107,8 +107,14 @@ class Tee:
             self.exchange.client_key = fingerprint.of(head.headers)
         if self._recording is not None:
             self._keep(self._recording.request_head, head)
-        if self._inspector is not None:
-            self._feed(self._inspector.request_head, head, at)
+        inspector = self._inspector
+        if inspector is not None:
+            try:
+                outputs = inspector.request_head(head, at)
+            except Exception as error:  # noqa: BLE001  observers can't break traffic
+                self._fail("inspector", error)
+            else:
+                self._emit(outputs)
         if not self._opened:
             self._open_uninspected(head, at)
 
@@ -130,16 +136,32 @@ class Tee:
             self._emit(outputs)
 
     def request_end(self, at: float) -> None:
-        if self._inspector is not None:
-            self._feed(self._inspector.request_end, at)
+        inspector = self._inspector
+        if inspector is None:
+            return
+        try:
+            outputs = inspector.request_end(at)
+        except Exception as error:  # noqa: BLE001  observers can't break traffic
+            self._fail("inspector", error)
+            return
+        if outputs:
+            self._emit(outputs)
 
     def response_head(self, head: ResponseHead, at: float) -> None:
         if self._recording is not None:
             self._keep(self._recording.response_head, head)
-        if self._inspector is not None:
-            self._feed(self._inspector.response_head, head, at)
-        if self._inspector is None:
+        inspector = self._inspector
+        if inspector is None:
             self.exchange.status = head.status
+            return
+        try:
+            outputs = inspector.response_head(head, at)
+        except Exception as error:  # noqa: BLE001  observers can't break traffic
+            self._fail("inspector", error)
+            self.exchange.status = head.status
+            return
+        if outputs:
+            self._emit(outputs)
 
     def response_body(self, data: bytes, at: float) -> None:
         if self._recording is not None:
@@ -242,20 +264,22 @@ class Tee:
             self._emit(outputs)
 
     def _emit(self, outputs: Sequence[Output]) -> None:
+        observers = self._observers
         try:
-            judge = self._observers.policy.apply if self._socket is None else self._judged
+            judge = observers.policy.apply if self._socket is None else self._judged
             outputs = judge(outputs)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self._fail("policy", error)
             return
         for output in outputs:
-            if isinstance(output, Opened | Closed):
-                self._note(output)
+            kind = type(output)
+            if kind is Opened or kind is Closed:
+                self._note(output, opened=kind is Opened)
             elif isinstance(output, SchemaCheck):
                 self._checks = self._started(self._check(output), self._checks)
             elif isinstance(output, Aside):
                 self._asides = self._started(self._inspect_aside(output), self._asides)
-        self._observers.sinks.emit(outputs)
+        observers.sinks.emit(outputs)
 
     def _started(
         self, work: Coroutine[Any, Any, None], beside: set[asyncio.Task[None]] | None
@@ -283,9 +307,9 @@ class Tee:
         groups = groupby(outputs, lambda output: output.exchange.id)
         return [seen for _, group in groups for seen in policy.apply(list(group))]
 
-    def _note(self, output: Opened | Closed) -> None:
+    def _note(self, output: Output, *, opened: bool) -> None:
         """Keeps who is open: this exchange, and those on its connection."""
-        exchange, opened = output.exchange, isinstance(output, Opened)
+        exchange = output.exchange
         if exchange is not self.exchange:
             if self._parts is None:
                 self._parts = {}

@@ -132,4 +132,4 @@ _NONE: Final = FieldNames(())
 
 def names_of(headers: Headers) -> FieldNames:
     """The names of a head's fields."""
-    return _known(next(zip(*headers, strict=True))) if headers else _NONE
+    return _known[next(zip(*headers, strict=True))] if headers else _NONE

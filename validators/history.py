@@ -53,6 +53,7 @@ class _Answer(NamedTuple):
 
 
 _NEW: Final = _Answer()
+_MADE_NEW: Final = Made(before=False, in_a_row=1)
 
 
 class History:
@@ -83,7 +84,7 @@ class History:
         answers[answer_id] = _NEW
         if len(answers) > self._most_answers:
             answers.popitem(last=False)
-        return Made(False, self._last[1])
+        return _MADE_NEW if answer_id != last else Made(False, times + 1)
 
     def keep(self, answer_id: str, client: Client, *, kept: bool) -> None:
         """An answer that was given whole was to be kept for later, or not to be."""

@@ -29,6 +29,7 @@ from teeline.validators.checks.marks import note_target
 from teeline.validators.checks.models import check_listed, note_listed
 from teeline.validators.checks.request import facts_of
 from teeline.validators.checks.requestrules import check_request
+from teeline.validators.checks.requestusual import take_usual
 from teeline.validators.checks.settings import settings_of
 from teeline.validators.checks.stream import EventStream
 from teeline.validators.checks.timing import Pace
@@ -191,6 +192,8 @@ class Inspector:
             check_request(self._ctx, self._head.target, b"", None)
             return
         document = decode_leniently(body, self._limits.depth)
+        if not document.faults and take_usual(self._ctx, document.value):
+            return
         if document.ok:
             self.request_known(document.value)
         check_request(self._ctx, self._head.target, body, document)
@@ -288,9 +291,12 @@ class Inspector:
         """What is left to do when the body has been looked at."""
         ctx, body = self._ctx, self._body
         if body is not None:
-            if ctx.history is not None:
-                check_listed(ctx)
-                note_listed(ctx)
+            history = ctx.history
+            if history is not None:
+                if history.lists:
+                    check_listed(ctx)
+                if self.exchange.listed_models is not None:
+                    note_listed(ctx)
                 note_kept(ctx, ended)
             if body.streaming:
                 self._pace.end(at, ended)

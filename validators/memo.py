@@ -7,7 +7,7 @@ a memo changes the time that something takes and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -19,27 +19,23 @@ LONGEST: Final = 2048
 """The size of an argument whose result is kept."""
 
 
-class Memo(Generic[K, V]):
-    """Calls ``make`` for arguments that it does not know. ``size`` is what ``LONGEST`` bounds."""
+class Memo(dict[K, V]):
+    """Calls ``make`` for arguments that it does not know. ``size`` is what ``LONGEST`` bounds.
 
-    __slots__ = ("_known", "_make", "_size")
+    Asked by ``memo[argument]``, for which no frame is entered where the result is known.
+    """
+
+    __slots__ = ("_make", "_size")
 
     def __init__(self, make: Callable[[K], V], size: Callable[[K], int]) -> None:
+        super().__init__()
         self._make = make
         self._size = size
-        self._known: dict[K, V] = {}
 
-    def __call__(self, argument: K) -> V:
-        try:
-            return self._known[argument]
-        except KeyError:
-            pass
+    def __missing__(self, argument: K) -> V:
         made = self._make(argument)
         if self._size(argument) <= LONGEST:
-            if len(self._known) >= MOST:
-                self._known.clear()
-            self._known[argument] = made
+            if len(self) >= MOST:
+                self.clear()
+            self[argument] = made
         return made
-
-    def __len__(self) -> int:
-        return len(self._known)

@@ -65,12 +65,12 @@ class Route(NamedTuple):
 
 def route_of(method: str, target: str) -> Route:
     """All that a request line says at once; remembered, since clients ask for the same again."""
-    return _routes((method, target))
+    return _routes[method, target]
 
 
 def operation_of(method: str, target: str) -> Operation:
     """The operation a request line names; OTHER for everything that has no rules of its own."""
-    return _routes((method, target)).operation
+    return _routes[method, target].operation
 
 
 def asks_in_body(method: str, target: str) -> bool:
@@ -78,7 +78,7 @@ def asks_in_body(method: str, target: str) -> bool:
 
     A response that is fetched or cancelled was asked for by another request.
     """
-    return _routes((method, target)).asks_in_body
+    return _routes[method, target].asks_in_body
 
 
 def _route(line: tuple[str, str]) -> Route:

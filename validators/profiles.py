@@ -10,12 +10,11 @@ A profile only lowers severities, from fail to warn or info and from warn to inf
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from teeline.validators.checks.circumstances import TESTS, WORDS
-from teeline.validators.heads import FieldNames, names_of
 from teeline.validators.memo import Memo
 from teeline.validators.model import Exchange, Marks, Rule, Severity, Violation
 
@@ -206,8 +205,12 @@ class Profiles:
         return self._recognised(exchange)
 
     def _recognised(self, exchange: Exchange) -> Profile | None:
-        found = self._markers.found(exchange.marks)
-        recorded = exchange.marks.recorded
+        marks = exchange.marks
+        recorded = marks.recorded
+        if not (recorded or self._markers.may_find(marks)):
+            exchange.profile = exchange.profile_reason = ""
+            return None
+        found = self._markers.found(marks)
         if not found and recorded in self._named:
             found = {self._named[recorded].name: "recorded"}
         exchange.profile = exchange.profile_reason = ""
@@ -221,6 +224,10 @@ class Profiles:
 
 
 _MAX_HOSTS: Final = 256
+
+
+def _size(names: Collection[str]) -> int:
+    return sum(map(len, names))
 
 
 class _MarkerIndex:
@@ -242,33 +249,37 @@ class _MarkerIndex:
                 self._starts += ((slot, start, profile.name) for start in starts)
         self._fingerprints = tuple(s for slot, s, _ in self._starts if slot == "fingerprint")
         self._ids = tuple(s for slot, s, _ in self._starts if slot == "id")
-        self._marking = Memo(self._marking_fields, lambda _: 0)
+        self._marking: Memo[tuple[str, ...], tuple[int, ...]] = Memo(self._marking_fields, _size)
+        self._unmarked: Memo[frozenset[str], bool] = Memo(self._members.keys().isdisjoint, _size)
+
+    def may_find(self, marks: Marks) -> bool:
+        """Whether an answer shows any marker: most show none, which takes a few look-ups."""
+        return bool(
+            (marks.host and self._by_host(marks.host))
+            or (marks.headers and self._marking[next(zip(*marks.headers, strict=True))])
+            or marks.fingerprint.startswith(self._fingerprints)
+            or marks.id.startswith(self._ids)
+            or not self._unmarked[marks.members]
+        )
 
     def found(self, marks: Marks) -> dict[str, str]:
         """Profile -> the marker that an answer shows of it, in words."""
         found = dict(self._by_host(marks.host)) if marks.host else {}
-        for position in self._marking(names_of(marks.headers)):
+        for position in self._marking[tuple(name for name, _ in marks.headers)]:
             name, value = marks.headers[position]
             for start, profile in self._headers[name.lower()]:
                 if value.lower().startswith(start):
                     found.setdefault(profile, f"header {name.lower()}")
-        if self._may_start(marks):
-            for slot, start, profile in self._starts:
-                if getattr(marks, slot).startswith(start):
-                    found.setdefault(profile, f"{slot} {start}")
-        if not marks.members.isdisjoint(self._members):
-            for member in sorted(marks.members & self._members.keys()):
-                found.setdefault(self._members[member], f"member {member}")
+        for slot, start, profile in self._starts:
+            if getattr(marks, slot).startswith(start):
+                found.setdefault(profile, f"{slot} {start}")
+        for member in sorted(marks.members & self._members.keys()):
+            found.setdefault(self._members[member], f"member {member}")
         return found
 
-    def _may_start(self, marks: Marks) -> bool:
-        """Whether some profile knows how the fingerprint or the id begins: one look at each for most."""
-        return marks.fingerprint.startswith(self._fingerprints) or marks.id.startswith(self._ids)
-
-    def _marking_fields(self, names: FieldNames) -> tuple[int, ...]:
+    def _marking_fields(self, names: Sequence[str]) -> tuple[int, ...]:
         """The positions of fields that may be a mark."""
-        known = names.at.keys() & self._headers.keys()
-        return tuple(sorted(position for name in known for position in names.at[name]))
+        return tuple(n for n, name in enumerate(names) if name.lower() in self._headers)
 
     def _by_host(self, host: str) -> dict[str, str]:
         """The same for the host alone. Remembered: an upstream has one for all its exchanges."""

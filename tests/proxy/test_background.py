@@ -120,7 +120,7 @@ def test_what_comes_while_a_batch_is_handled_goes_at_once_only_where_it_fills_a_
         def handle(batch: list[int]) -> bool:
             batches.append(len(batch))
             if len(batches) == 2:
-                assert all([work.offer(item) for item in range(meanwhile)])
+                assert [work.offer(item) for item in range(meanwhile)] == [True] * meanwhile
             return True
 
         work: Background[int] = Background(

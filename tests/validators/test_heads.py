@@ -88,4 +88,4 @@ def test_fields_that_may_say_who_a_client_is(name: str, credential: bool) -> Non
 def test_a_content_type_is_its_media_type_and_its_charset(
     value: str, media: str, charset: str
 ) -> None:
-    assert content_type(value) == (media, charset)
+    assert content_type[value] == (media, charset)

@@ -131,24 +131,28 @@ class AnswerBody:
         """The body is over."""
         if self._ignored:
             return
-        if self.stream is None and self._is_late_stream():
+        ctx, pieces = self._ctx, self._pieces
+        streamed = self.stream is not None or ctx.request.stream or self._announced
+        if streamed and self.stream is None and self._is_late_stream():
             self._to_stream()
         if self.stream is not None:
             self.stream.finish(ended)
         elif ended is _COMPLETE:
-            pieces = self._pieces
-            self._whole(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        self._pieces.clear()
+            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            if streamed or self._ctx.response.status >= 400:
+                self._whole(body)
+            else:
+                check_document(ctx, body)
+        pieces.clear()
 
     @property
     def _announced(self) -> bool:
         return self._ctx.content_type.media == "text/event-stream"
 
     def _is_late_stream(self) -> bool:
-        """A stream whose first line is none of the grammar's: an unprefixed error, a stray text."""
+        """A stream, asked for or announced, whose first line is none of the grammar's: an unprefixed
+        error, a stray text."""
         ctx = self._ctx
-        if not (ctx.request.stream or self._announced):
-            return False
         return bool(
             ctx.response.status < 400
             and self._pieces

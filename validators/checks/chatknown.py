@@ -97,15 +97,16 @@ class KnownChat:
         if len(made) > _LONGEST_ID or not _EARLIEST <= created <= ctx.report.at + DAY:
             return False
         counts = [*map(int, holes[3 : self._behind])]
-        prompt, completion, total = counts[:3]
+        prompt, completion, total, *parts = counts
         if not (prompt and completion and total == prompt + completion):
             return False
         # The sum of all parts is within the whole: so is each that the full check looks at.
-        if sum(counts[3 : self._between]) > prompt or sum(counts[self._between :]) > completion:
+        details = self._between - 3
+        if parts and (sum(parts[:details]) > prompt or sum(parts[details:]) > completion):
             return False
         if not (_is_usual(ctx.request) and is_plausible(ctx, prompt) and _is_harmless(holes[2])):
             return False
-        if not _LIMITS.isdisjoint(request) and not _is_within(ctx.request, completion):
+        if not (_LIMITS.isdisjoint(request) or _is_within(ctx.request, completion)):
             return False
         exchange.usage = self._usage | dict(zip(self._counters, counts))  # noqa: B905
         exchange.response_id = exchange.marks.id = made.decode()

@@ -59,7 +59,7 @@ class Context:
     response: ResponseHead = ResponseHead(0, ())
     names: FieldNames = request_names
     """Those of the answer's fields."""
-    content_type: ContentType = content_type("")
+    content_type: ContentType = content_type[""]
     """What the answer says that its body is."""
     _given = 0
 
@@ -87,7 +87,7 @@ class Context:
         self.response = head
         headers = head.headers
         self.names = names = names_of(headers)
-        self.content_type = content_type(headers[names.type][1] if names.type >= 0 else "")
+        self.content_type = content_type[headers[names.type][1] if names.type >= 0 else ""]
 
     def header(self, name: str) -> str:
         """The first value of a field of the answer, empty where there is none."""

@@ -13,7 +13,7 @@ from teeline.validators.checks.context import Context
 from teeline.validators.checks.embeddings import check_embeddings
 from teeline.validators.checks.errors import check_error_body
 from teeline.validators.checks.http import media_type
-from teeline.validators.checks.identity import check_identity
+from teeline.validators.checks.identity import check_accepted, check_identity
 from teeline.validators.checks.marks import note_object
 from teeline.validators.checks.models import check_models
 from teeline.validators.checks.responses import check_light, check_response
@@ -60,7 +60,7 @@ def check_document(ctx: Context, body: bytes) -> None:
     known = None if history is None else history.answers.get(ctx.operation)
     found = None if known is None else known.find(body)
     if found is not None and _is_typed(ctx) and found[0].accept(ctx, found[1]):
-        check_identity(ctx, {"id": ctx.exchange.response_id})
+        check_accepted(ctx)
         return
     breaches = ctx.report.breaches
     value = _checked(ctx, body)
@@ -118,10 +118,8 @@ def _note_errors(ctx: Context, value: Any) -> None:
 
 def _is_typed(ctx: Context) -> bool:
     """Whether the head says that the body is JSON, or is not in the record (P8)."""
-    if not ctx.headers_known:
-        return True
-    kind = media_type(ctx)
-    return kind == "application/json" or kind.endswith("+json")
+    kind = ctx.content_type.media
+    return kind == "application/json" or kind.endswith("+json") or not ctx.headers_known
 
 
 def _is_html(body: bytes) -> bool:

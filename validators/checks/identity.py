@@ -30,10 +30,21 @@ def check_identity(ctx: Context, value: Any) -> None:
         return
     ctx.identified = True
     pointer = _pointer(value, made)
-    if pointer is None:
-        return
+    if pointer is not None:
+        _check_made(ctx, ctx.history, made, pointer)
+
+
+def check_accepted(ctx: Context) -> None:
+    """The same for a document that is known to have its id at its top."""
+    made, history = ctx.exchange.response_id, ctx.history
+    if made is not None and history is not None and not ctx.identified:
+        ctx.identified = True
+        _check_made(ctx, history, made, "/id")
+
+
+def _check_made(ctx: Context, history: History, made: str, pointer: str) -> None:
     if asks_in_body(ctx.exchange.method, ctx.exchange.path):
-        check_new(ctx, ctx.history, made, pointer)
+        check_new(ctx, history, made, pointer)
     elif _fetched(ctx) == made and _kept(ctx, made) is False:
         ctx.report("cross.store-id", pointer, detail='asked for with "store": false, and fetched')
 

@@ -40,7 +40,7 @@ def check_messages(ctx: Context) -> None:
     turns = None  # until a message may have to do with calls
     for n, message in enumerate(messages):
         if turns is None:
-            if _is_plain(message):
+            if is_plain(message):
                 continue
             turns = ToolTurns(ctx)
         pointer = f"/messages/{n}"
@@ -55,7 +55,7 @@ def check_messages(ctx: Context) -> None:
         turns.close()
 
 
-def _is_plain(message: Any) -> bool:
+def is_plain(message: Any) -> bool:
     """A text of somebody who neither calls tools nor answers a call: nothing is to be said of it."""
     return (
         type(message) is dict

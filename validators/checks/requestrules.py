@@ -70,22 +70,22 @@ def _large(ctx: Context) -> None:
 
 def _check_head(ctx: Context, target: str) -> None:
     headers, names = ctx.request_headers, ctx.request_names
-    kind = content_type(headers[names.type][1] if names.type >= 0 else "").media
+    kind = content_type[headers[names.type][1] if names.type >= 0 else ""].media
     typed = kind == "application/json" or kind.endswith("+json")
-    if typed and _has_credential(headers, names):
+    if typed and has_credential(headers, names):
         return
     ctx.report.place(Unit.HEAD)
     if not typed:
         detail = f"content-type {kind[:64]!r}" if kind else "no content-type"
         ctx.report("request.content-type", detail=detail)
-    if not _has_credential(headers, names) and not _QUERY_KEY.search(target):
+    if not has_credential(headers, names) and not _QUERY_KEY.search(target):
         ctx.report("request.auth-missing", detail="no authorization or api-key field")
     ctx.report.place(Unit.BODY)
 
 
-def _has_credential(headers: Headers, names: FieldNames) -> bool:
+def has_credential(headers: Headers, names: FieldNames) -> bool:
     """Whether some field says who the client is."""
-    return any(not _NO_KEY.match(headers[position][1]) for position in names.credentials)
+    return not all(map(_NO_KEY.match, [headers[position][1] for position in names.credentials]))
 
 
 # -- the body as a whole ------------------------------------------------------------------------------
@@ -190,6 +190,11 @@ def _check_embeddings_input(ctx: Context) -> None:
         for n, element in enumerate(value):
             if element in ("", []):
                 ctx.report("request.embeddings-input", f"/input/{n}", element)
+
+
+def looked_at(operation: Operation) -> frozenset[str]:
+    """The members of an operation's request for which there are more checks than the usual ones."""
+    return _CHECKS[operation].members
 
 
 class _Checks(NamedTuple):

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _WORD = re.compile(r"[a-z][a-z0-9_.-]{0,31}\Z")
-_LARGEST = 2**53
+LARGEST: Final = 2**53
+"""Between its negative and itself all integers are doubles; a setting beyond is left out."""
 
 NUMBERS: Final[Mapping[str, str]] = {
     "max_tokens": "max_tokens",
@@ -66,7 +67,7 @@ def _word(value: Any) -> str | None:
 def _is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return -_LARGEST <= value <= _LARGEST  # false for NaN, too
+    return -LARGEST <= value <= LARGEST  # false for NaN, too
 
 
 def _output(document: Mapping[str, Any]) -> str | None:

@@ -1,0 +1,87 @@
+"""The usual chat request, told in one pass: nothing is to be said of it, and its facts are taken in.
+
+What belongs here: what makes a request one of which the full check (requestrules.py, requestmessages.py,
+request.py, settings.py) reports nothing, by their tables. What doesn't: every doubt, which is for the full
+check. Texts, numbers within their bounds, and members that nobody looks at; no tools, no formats, nothing
+that clashes with anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from teeline.validators.checks.context import Context
+from teeline.validators.checks.request import RequestFacts
+from teeline.validators.checks.requestmessages import is_plain
+from teeline.validators.checks.requestrules import has_credential, looked_at
+from teeline.validators.checks.settings import LARGEST, NUMBERS, WORDS, settings_of
+from teeline.validators.fields.request import BOUNDS
+from teeline.validators.heads import content_type
+from teeline.validators.operation import Operation
+
+_CHAT: Final = Operation.CHAT
+_RARE: Final = (
+    looked_at(_CHAT) | WORDS.keys() | {"functions", "n", "response_format", "stop", "text", "tools"}
+)
+"""Members that the full check looks at more closely, or takes facts from."""
+_MODEL_LENGTH: Final = 256
+
+
+def _ranges() -> Mapping[str, tuple[str, float, float]]:
+    """What a member is called among the settings (empty: it is none), and between what it has to be."""
+    ranges: dict[str, tuple[str, float, float]] = {
+        member: (name, -LARGEST, LARGEST) for member, name in NUMBERS.items()
+    }
+    for row in BOUNDS:
+        name = NUMBERS.get(row.member, "")
+        ranges[row.member] = (name, max(row.low, -LARGEST), min(row.high, LARGEST))
+    return ranges
+
+
+_RANGES: Final = _ranges()
+
+
+def take_usual(ctx: Context, document: Any) -> bool:
+    """Takes in what a request asks for, where the full check would find nothing; else does nothing.
+
+    ``document`` was decoded without a fault.
+    """
+    if ctx.operation is not _CHAT or type(document) is not dict or not _RARE.isdisjoint(document):
+        return False
+    exchange = ctx.exchange
+    model, messages = document.get("model"), document.get("messages")
+    if type(model) is not str or not model or type(messages) is not list or not messages:
+        return False
+    settings: dict[str, int | float | str] = {}
+    ranged = [member for member in document if member in _RANGES]
+    for member in ranged:
+        name, low, high = _RANGES[member]
+        value = document[member]
+        if type(value) not in _NUMERIC or not low <= value <= high:
+            return False
+        if name:
+            settings[name] = value
+    if exchange.request_bytes > ctx.limits.large_request or not _is_head_usual(ctx):
+        return False
+    if not all(map(is_plain, messages)):
+        return False
+    stream = document.get("stream") is True
+    ctx.request = RequestFacts(True, document, stream)
+    exchange.stream = stream
+    exchange.settings = settings if len(ranged) < 2 else settings_of(document)
+    exchange.model = model[:_MODEL_LENGTH]
+    return True
+
+
+_NUMERIC: Final = frozenset({int, float})
+
+
+def _is_head_usual(ctx: Context) -> bool:
+    """Whether the head says that the body is JSON, and who asks."""
+    headers, names = ctx.request_headers, ctx.request_names
+    if names.type < 0:
+        return False
+    if content_type[headers[names.type][1]].media != "application/json":
+        return False
+    return has_credential(headers, names)
