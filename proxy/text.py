@@ -6,6 +6,8 @@ be shown at all (that is evidence, in the validators), layout and colour (consol
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 SHOWN = 200
 """Characters that are shown of a peer's string where nothing else is said."""
 
@@ -43,3 +45,8 @@ def int64(number: int) -> int:
     if -_INT64 <= number <= _INT64:
         return number
     return _INT64 if number > 0 else -_INT64
+
+
+def are_int64(numbers: Collection[int]) -> bool:
+    """Whether ``int64`` changes none of these, told of all at once."""
+    return not numbers or (max(numbers) <= _INT64 and min(numbers) >= -_INT64)

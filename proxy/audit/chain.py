@@ -76,9 +76,10 @@ class Chain:
         """As ``link``, of members that are JSON already."""
         before = self.position
         seq = before.seq + 1
-        head = {"v": VERSION, "chain": self.id, "seq": seq, "ts": timestamp(at)}
-        body = b'%b,%b%b"prev":"%b"' % (
-            orjson.dumps(head)[:-1],
+        body = b'%b,"seq":%d,"ts":"%b",%b%b"prev":"%b"' % (
+            _opening(self.id),
+            seq,
+            timestamp(at).encode(),
             written,
             b"," if written else b"",
             before.head.encode(),
@@ -86,6 +87,11 @@ class Chain:
         digest = _SHA(body).hexdigest()
         self.position = Position(seq, digest)
         return b'%b,"hash":"%b"}\n' % (body, digest.encode())
+
+
+@lru_cache(maxsize=16)
+def _opening(chain: str) -> bytes:
+    return orjson.dumps({"v": VERSION, "chain": chain})[:-1]
 
 
 def timestamp(at: float) -> str:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from teeline.proxy.text import int64, printable
+from teeline.proxy.text import are_int64, int64, printable
 from teeline.validators.model import Circumstances, Exchange, Rule, Timing, Violation
 
 OPEN: Final = "open"
@@ -250,28 +250,29 @@ def _omitted(violations: Sequence[Violation]) -> dict[str, int]:
 
 
 def _timing(timing: Timing) -> dict[str, float | None]:
+    first, event, end = timing.first_byte, timing.first_event, timing.end
+    # Not round(): it takes several times as long, a dozen times an exchange.
     return {
-        "start": _micro(timing.start),
-        "first_byte": _micro(timing.first_byte),
-        "first_event": _micro(timing.first_event),
-        "end": _micro(timing.end),
-        "largest_gap": _micro(timing.largest_gap),
+        "start": int(timing.start * 1e6 + 0.5) / 1e6,
+        "first_byte": None if first is None else int(first * 1e6 + 0.5) / 1e6,
+        "first_event": None if event is None else int(event * 1e6 + 0.5) / 1e6,
+        "end": None if end is None else int(end * 1e6 + 0.5) / 1e6,
+        "largest_gap": int(timing.largest_gap * 1e6 + 0.5) / 1e6,
     }
 
 
-def _micro(at: float | None) -> float | None:
-    # Not round(): it takes several times as long, a dozen times an exchange.
-    return None if at is None else int(at * 1e6 + 0.5) / 1e6
-
-
-def _usage(usage: Mapping[str, int]) -> dict[str, int]:
-    return {_counter(name): int64(count) for name, count in islice(usage.items(), _COUNTERS)}
+def _usage(usage: Mapping[str, int]) -> Mapping[str, int]:
+    if _are_shown(tuple(usage)) and are_int64(usage.values()):
+        return usage
+    return {
+        printable(name, _NAME): int64(count) for name, count in islice(usage.items(), _COUNTERS)
+    }
 
 
 @lru_cache(maxsize=256)
-def _counter(name: str) -> str:
-    """The name of a counter, of which there are few."""
-    return printable(name, _NAME)
+def _are_shown(names: tuple[str, ...]) -> bool:
+    """Whether counters are shown as they are: all of them, under their own names."""
+    return len(names) <= _COUNTERS and all(printable(name, _NAME) == name for name in names)
 
 
 def _text(text: str | None) -> str | None:

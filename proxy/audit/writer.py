@@ -238,9 +238,10 @@ class ChainWriter:
 
     def _write_exchanges(self, exchanges: Sequence[Exchange]) -> None:
         written: list[Line] = []
+        record_of = self._encoder.exchange if self._bodies is None else self._record_of
         for exchange in exchanges:
             try:
-                written.append(Line(exchange.timing.end, self._record_of(exchange), exchange))
+                written.append(Line(exchange.timing.end, record_of(exchange), exchange))
             except Exception as error:  # noqa: BLE001  one bad exchange must not lose its batch
                 log.error("audit: an exchange can't be recorded: %s", type(error).__name__)
         unwritable = len(exchanges) - len(written)

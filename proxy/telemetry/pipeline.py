@@ -260,7 +260,8 @@ def is_kept(exchange: Exchange) -> bool:
 
     An info finding is an observation, not a breach.
     """
-    return any(violation.severity >= Severity.WARN for violation in exchange.violations)
+    violations = exchange.violations
+    return bool(violations) and any(found.severity >= Severity.WARN for found in violations)
 
 
 def is_sampled(decision: SamplingResult) -> bool:

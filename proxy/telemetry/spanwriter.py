@@ -24,7 +24,7 @@ from opentelemetry.trace import SpanContext
 from teeline.proxy.telemetry import names
 from teeline.proxy.telemetry.attributes import Describer, end_of, nanoseconds, shape
 from teeline.proxy.telemetry.pipeline import Sampling, is_kept, is_sampled
-from teeline.proxy.telemetry.wire import AttributeWriter, fixed64, message, number, text
+from teeline.proxy.telemetry.wire import AttributeWriter, fixed64, message, number, opening, text
 from teeline.validators.model import Exchange, Violation
 
 _KEPT: Final = 1024
@@ -64,8 +64,13 @@ class SpanWriter:
     def request(self, spans: Sequence[bytes]) -> bytes:
         """An ExportTraceServiceRequest with these spans."""
         resource, scope, schema = self._frame
-        written = b"".join([message(2, span) for span in spans])
-        return message(1, resource + message(2, scope + written) + schema)
+        # Half a megabyte: put together once.
+        parts = [scope]
+        for span in spans:
+            parts += opening(2, len(span)), span
+        within = opening(2, sum(map(len, parts)))
+        parts = [resource, within, *parts, schema]
+        return b"".join((opening(1, sum(map(len, parts))), *parts))
 
     def span(self, exchange: Exchange) -> bytes | None:
         """One Span; None where the sampler leaves it out. ValueError for ids that are no numbers."""

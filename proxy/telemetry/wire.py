@@ -46,8 +46,12 @@ def varint(number: int) -> bytes:
 
 def message(field: int, content: bytes) -> bytes:
     """A field that holds bytes, text or a message."""
-    length = len(content)
-    return _TAGS[field] + (_SHORT[length] if length < 0x80 else varint(length)) + content
+    return opening(field, len(content)) + content
+
+
+def opening(field: int, length: int) -> bytes:
+    """What stands before a field's content of so many bytes."""
+    return _TAGS[field] + (_SHORT[length] if length < 0x80 else varint(length))
 
 
 def number(field: int, value: int) -> bytes:
@@ -85,7 +89,7 @@ class AttributeWriter:
 
     def __init__(self, field: int) -> None:
         self._field = field
-        self._headers: dict[tuple[str, int, int], bytes] = {}
+        self._headers: dict[str, dict[int, bytes]] = {}
 
     def attributes(self, attributes: Mapping[str, Any]) -> bytes:
         """One message an attribute; TypeError where a value is none."""
@@ -103,11 +107,11 @@ class AttributeWriter:
             else:
                 parts.append(self._other(key, value))
                 continue
-            header = headers.get((key, tag, len(content)))
+            known = headers.get(key)
+            header = None if known is None else known.get(len(content) << 3 | tag)
             if header is None:
                 header = self._new_header(key, tag, len(content))
-            parts.append(header)
-            parts.append(content)
+            parts += header, content
         return b"".join(parts)
 
     def _other(self, key: str, value: Any) -> bytes:
@@ -116,7 +120,7 @@ class AttributeWriter:
     def _new_header(self, key: str, tag: int, size: int) -> bytes:
         header = self._header(key, tag, size)
         if size < _LONGEST:
-            self._headers[key, tag, size] = header
+            self._headers.setdefault(key, {})[size << 3 | tag] = header
         return header
 
     def _header(self, key: str, kind: int, size: int) -> bytes:

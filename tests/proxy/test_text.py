@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teeline.proxy.text import int64, printable
+from teeline.proxy.text import are_int64, int64, printable
 
 
 def test_printable_text_is_left_as_it_is() -> None:
@@ -56,3 +56,8 @@ def test_numbers_end_at_64_bits() -> None:
     assert int64(5) == 5
     assert int64(10**30) == 2**63 - 1
     assert int64(-(10**30)) == -(2**63 - 1)
+
+
+@given(st.lists(st.integers(-(2**64), 2**64)))
+def test_numbers_of_64_bits_are_told_of_all_at_once(numbers: list[int]) -> None:
+    assert are_int64(numbers) == ([int64(number) for number in numbers] == numbers)
