@@ -223,9 +223,11 @@ class Tee:
             self._ticker = None
         if (inspection := self._inspection) is not None:
             self._feed(inspection.end, ended, self.now())
+        if self._closed:
+            return
         if (inspection := self._inspection) is not None and inspection.pending:
             self._observers.run(self._await_checks(ended))
-        elif not self._closed:
+        else:
             self._close_uninspected(ended)
 
     @property

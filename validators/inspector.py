@@ -133,7 +133,7 @@ class Inspector:
             note_target(exchange, head.target)
         exchange.operation = route.reported
         exchange.timing.start = at
-        self._pace.asked(at)
+        self._pace.asked = at
         self._timeline.mark(at, "request")
         if not route.asks_in_body:
             self._request = None
@@ -141,7 +141,7 @@ class Inspector:
 
     def request_body(self, data: bytes, at: float) -> Sequence[Output]:
         """A piece of the request's body, after transfer decoding."""
-        self._pace.asked(at)
+        self._pace.asked = at
         self.exchange.request_bytes += len(data)
         if self._request is not None:
             self._request.append(data)
@@ -153,7 +153,7 @@ class Inspector:
     def request_end(self, at: float) -> Sequence[Output]:
         """The whole request was read; until then rules that need its fields are off (P7)."""
         self._ctx.report.at = at
-        self._pace.asked(at)
+        self._pace.asked = at
         if not self._route.asks_in_body:
             return _NOTHING
         pieces, self._request = self._request, None

@@ -47,7 +47,9 @@ class Timeline:
         """A read of the answer's body; ``index`` is the number of its last event."""
         if self._due:
             self._due -= 1
-            self.mark(at, "read", index, size)
+            entries = self.entries
+            if len(entries) < MAX_ENTRIES:
+                entries.append(_entry((at, "read", index, size)))
         else:
             self._recent.append((at, "read", index, size))
 

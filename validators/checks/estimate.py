@@ -44,8 +44,11 @@ def check_prompt_tokens(ctx: Context, prompt: int, pointer: str) -> None:
 
 def is_plausible(ctx: Context, prompt: int) -> bool:
     """Whether a count needs no look at the texts: no text has more characters than the request has bytes."""
-    size = ctx.exchange.request_bytes
-    return _least(size) <= prompt <= _most(ctx) and not ctx.request_names.coded
+    if ctx.request_names.coded:
+        return False
+    tokens = ctx.exchange.request_bytes // _CHARACTERS
+    most = tokens * _FACTOR * ctx.request.choices + _TEMPLATE
+    return tokens // _FACTOR - _TEMPLATE <= prompt <= most
 
 
 def _most(ctx: Context) -> int:

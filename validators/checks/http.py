@@ -17,7 +17,7 @@ _NORMAL_ERRORS = frozenset(
 )
 _DIGITS = 18
 _AMOUNT = re.compile(rf"-?\d{{1,{_DIGITS}}}(\.\d+)?\Z")
-_DURATION = re.compile(r"(\d+(\.\d+)?(ms|us|s|m|h|d))+\Z")
+_DURATION = re.compile(r"(?:\d++(?:\.\d++)?(?:ms|us|[smhd]))+\Z")
 _HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT\Z")
 _HEAD = Unit.HEAD
 _CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})

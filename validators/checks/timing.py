@@ -26,7 +26,8 @@ _AROUND: Mapping[Operation, int] = {
 class Pace:
     """Follows one exchange. Times never step back."""
 
-    _asked = 0.0
+    asked = 0.0
+    """When the request, or the last part of it, was with the upstream."""
     _last: float | None = None
     _gap = 0.0
     """The largest that was not reported."""
@@ -39,14 +40,10 @@ class Pace:
         self._timing = ctx.exchange.timing
         self._longest = ctx.limits.idle_gap
 
-    def asked(self, at: float) -> None:
-        """The request, or a further part of it, is with the upstream."""
-        self._asked = at
-
     def head(self, at: float) -> None:
         """The answer has begun."""
         self._last = at
-        wait, limit = at - self._asked, self._ctx.limits.slow_first_byte
+        wait, limit = at - self.asked, self._ctx.limits.slow_first_byte
         if wait > limit:
             self._ctx.report.place(Unit.HEAD)
             self._ctx.report("timing.slow-first-byte", detail=f"{wait:.1f} s, above {limit:g} s")
@@ -112,7 +109,7 @@ class Pace:
     def _burst(self) -> None:
         """Everything at once after a long wait: the stream was held back and let go at its end."""
         ctx = self._ctx
-        wait, spread = self._first_event - self._asked, self._last_event - self._first_event
+        wait, spread = self._first_event - self.asked, self._last_event - self._first_event
         fewest = _PIECES + _AROUND.get(ctx.operation, 0)
         if self._events >= fewest and spread <= _AT_ONCE and wait >= ctx.limits.burst_wait:
             ctx.report.place(Unit.EVENT, self._events, ctx.report.byte)
