@@ -7,7 +7,7 @@ others). What doesn't: the comparison (bridge.py), who keeps the sides and asks 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -23,6 +23,10 @@ from teeline.validators.wire.sse import SseReader
 
 BRIDGE: Final = "bridge"
 """The kind of task, and the operation of the exchange that its findings go to."""
+
+
+_GATHERED: Final = 64 * 1024
+"""Bytes of small pieces that are put together."""
 
 
 @dataclass(slots=True)
@@ -53,8 +57,7 @@ class Passed:
 
     def task(self) -> Task:
         """The comparison, to be done by ``compare``."""
-        body = b"".join(self.sent)
-        pieces = [self.envelope, body, self.document or b"", *self.events]
+        pieces = [self.envelope, self.document or b"", *self.sent, *self.events]
         facts = {
             "method": self.method,
             "target": self.target,
@@ -67,26 +70,40 @@ class Passed:
             "cancelled": self.cancelled,
             "looked_at": self.looked_at,
             "missing": self.missing,
+            "sent": len(self.sent),
             "lengths": list(map(len, pieces)),
         }
-        return task(BRIDGE, facts, self.request, pieces)
+        return task(BRIDGE, facts, self.request, list(_gathered(pieces)))
 
 
 def read(task: Task) -> Passed:
     """The sides that a task was made of; its pieces may have been cut anew."""
     facts = json.loads(task.header)
     pieces = _cut(b"".join(task.pieces), facts.pop("lengths"))
-    envelope, body, document = islice(pieces, 3)
+    envelope, document = islice(pieces, 2)
     has_document, end = facts.pop("document"), HttpEnd[facts.pop("end")]
     return Passed(
         request=task.request,
         envelope=envelope,
-        sent=[body],
+        sent=list(islice(pieces, facts.pop("sent"))),
         events=list(pieces),
         document=document if has_document else None,
         end=end,
         **facts,
     )
+
+
+def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in few pieces, each of which is written by itself; large ones are not copied."""
+    group: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        if size + len(piece) > _GATHERED:
+            yield b"".join(group)
+            group, size = [], 0
+        group.append(piece)
+        size += len(piece)
+    yield b"".join(group)
 
 
 def _cut(data: bytes, lengths: Sequence[int]) -> Iterator[bytes]:

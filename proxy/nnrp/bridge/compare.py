@@ -37,6 +37,8 @@ BEYOND: Final = "memory-limit"
 """What ``inspection`` says of a request of which not everything was kept."""
 _OVERHEAD: Final = 64
 """Bytes that a piece takes beside its own."""
+_OF_ONE: Final = 4096
+"""Bytes that a request takes beside its pieces."""
 _SLACK: Final = 0.01
 
 
@@ -132,12 +134,15 @@ class Comparer:
             self._tell(exchange, found)
 
     async def _compared(self, copy: Copy) -> Sequence[Output]:
-        passed, operation = copy.passed, copy.operation
-        if passed.end is HttpEnd.LEFT and operation.ending is None:
+        passed, running = copy.passed, copy.running
+        if not passed.envelope:
+            copy.exchange.inspection = f"partial ({passed.missing})"
+            return []
+        if running is not None and passed.end is HttpEnd.LEFT:
             # Nobody cancelled it: it may still end in time.
             await asyncio.sleep(self._limits.grace + _SLACK)
-        passed.ended = operation.ending is not None
-        passed.cancelled = isinstance(operation.ending, Cancelled)
+            passed.ended = running.ending is not None
+            passed.cancelled = isinstance(running.ending, Cancelled)
         passed.looked_at = copy.now()
         report = await self._pool.inspect(passed.task())
         return adopted(copy.exchange, report, self._limits)
@@ -155,10 +160,21 @@ class Comparer:
 class Copy:
     """What has passed of one request. No method raises; ``cut``: the bridge itself ended the connection.
 
-    ``requests`` are the body of the request, and the envelope that was submitted.
+    ``requests`` are the body of the request, and the envelope that was submitted. At the end neither the
+    request nor its operation is kept, which hold bytes of their own; ``running`` is one that goes on.
     """
 
-    __slots__ = ("_comparer", "_request", "cut", "exchange", "now", "operation", "passed", "size")
+    __slots__ = (
+        "_comparer",
+        "_operation",
+        "_request",
+        "cut",
+        "exchange",
+        "now",
+        "passed",
+        "running",
+        "size",
+    )
 
     def __init__(
         self,
@@ -169,12 +185,15 @@ class Copy:
         operation: Operation,
         requests: tuple[bytes, bytes],
     ) -> None:
-        self._comparer, self._request = comparer, request
-        self.exchange, self.now, self.operation = exchange, now, operation
+        self._comparer = comparer
+        self._request: web.Request | None = request
+        self._operation: Operation | None = operation
+        self.running: Operation | None = None
+        self.exchange, self.now = exchange, now
         self.passed = Passed(exchange.method, exchange.path, *requests)
         self.cut = False
         self.size = 0
-        if not self._fits(sum(map(len, requests)) + _OVERHEAD):
+        if not self._fits(sum(map(len, requests)) + _OF_ONE):
             self.passed.request = self.passed.envelope = b""
 
     def came(self, events: Sequence[bytes]) -> None:
@@ -212,13 +231,13 @@ class Copy:
         trace: TracebackType | None,
     ) -> None:
         try:
-            self._end(self.operation, error)
+            self._end(error)
             self._comparer.closed(self)
         except Exception as failure:  # noqa: BLE001  observers can't break traffic
             self._comparer.releases(self)
             self._comparer.failed(failure)
 
-    def _end(self, operation: Operation, error: BaseException | None) -> None:
+    def _end(self, error: BaseException | None) -> None:
         passed, exchange = self.passed, self.exchange
         exchange.ended = Ended.COMPLETE
         if isinstance(error, FailureError):
@@ -227,7 +246,11 @@ class Copy:
         elif error is not None:
             passed.end, exchange.ended = self._cause(error)
         passed.left_at = exchange.timing.end = self.now()
-        ending = operation.ending
+        operation, self._operation, self._request = self._operation, None, None
+        ending = operation.ending if operation is not None else None
+        passed.ended = ending is not None
+        passed.cancelled = isinstance(ending, Cancelled)
+        self.running = operation if ending is None else None
         # A success without a document is an answer; a failure without one is none.
         if isinstance(ending, Result) and (ending.document is not None or ending.status < 400):
             document = ending.document or b""
@@ -238,7 +261,7 @@ class Copy:
         """Who ended an answer that is not whole."""
         if self.cut:
             return HttpEnd.BROKEN, Ended.UPSTREAM_ABORTED
-        transport = self._request.transport
+        transport = self._request.transport if self._request is not None else None
         if transport is None or transport.is_closing() or isinstance(error, ConnectionError):
             return HttpEnd.LEFT, Ended.CLIENT_CLOSED
         stopped = isinstance(error, asyncio.CancelledError)

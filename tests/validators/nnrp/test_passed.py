@@ -68,7 +68,14 @@ def test_a_task_is_read_as_it_was_made_however_its_pieces_were_cut() -> None:
         for size in (1, 7, len(data)):
             pieces = [data[at : at + size] for at in range(0, len(data), size)]
             again = read(Task(task.kind, task.header, task.request, pieces))
-            assert again == replace(sides, sent=[b"".join(sides.sent)])
+            assert again == sides
+
+
+def test_a_task_of_many_small_pieces_is_few_large_ones() -> None:
+    many = passed(events=[encoded(text("x" * 100))] * 5000, sent=[b"y" * 100_000, b"z"])
+    task = many.task()
+    assert len(task.pieces) < 20
+    assert read(task) == many
 
 
 BROKEN: dict[str, Callable[[], Passed]] = {

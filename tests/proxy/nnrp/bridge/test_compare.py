@@ -376,7 +376,7 @@ def test_what_is_kept_is_bounded_and_what_was_not_kept_is_said(
 ) -> None:
     says_other_text(monkeypatch)
     kept = Kept()
-    bounds: dict[str, Any] = {bound: 2000}
+    bounds: dict[str, Any] = {bound: 7000}
 
     async def test() -> None:
         async with compared(answering(talkative), kept, **bounds) as up:
@@ -386,6 +386,18 @@ def test_what_is_kept_is_bounded_and_what_was_not_kept_is_said(
     (exchange,) = kept.closed_
     assert (exchange.violations, exchange.inspection) == ([], "partial (memory-limit)")
     assert exchange.response_bytes > 2000
+
+
+def test_a_request_that_does_not_fit_is_told_without_a_comparison() -> None:
+    kept = Kept()
+
+    async def test() -> None:
+        async with compared(answering(hello), kept, Raises(), most=3000) as up:
+            assert (await up.chat()).json == COMPLETION
+
+    run(test())
+    (exchange,) = kept.closed_
+    assert (exchange.status, exchange.inspection) == (200, "partial (memory-limit)")
 
 
 def test_requests_together_are_bounded_and_room_comes_back() -> None:
@@ -400,13 +412,13 @@ def test_requests_together_are_bounded_and_room_comes_back() -> None:
                 await go_on.wait()
             await hello(peer, submit)
 
-        async with compared(answering(script), kept, most=3000) as up:
+        async with compared(answering(script), kept, most=8000) as up:
             first = asyncio.create_task(up.chat(user="first", metadata={"a": "x" * 800}))
             await held.wait()
             await up.chat(metadata={"a": "x" * 800})
             go_on.set()
             await first
-        async with compared(answering(hello), kept, most=3000) as up:
+        async with compared(answering(hello), kept, most=8000) as up:
             await up.chat(metadata={"a": "x" * 300})
 
     run(test())
