@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
+import itertools
 import random
 import tempfile
 import time
@@ -27,6 +28,7 @@ from teeline.config.model import Config, ListenAddress, UpstreamConfig, Upstream
 from teeline.proxy.audit.anchor import Anchor
 from teeline.proxy.audit.files import DiskFile, LogFile, listed, open_log
 from teeline.proxy.audit.index import Index
+from teeline.proxy.audit.indexkeeper import IndexKeeper
 from teeline.proxy.audit.query import Filters, search
 from teeline.proxy.audit.record import Origin
 from teeline.proxy.audit.retention import Keep
@@ -36,7 +38,7 @@ from teeline.proxy.audit.statistics import scores, statistics
 from teeline.proxy.audit.verify import verify
 from teeline.proxy.audit.writer import ChainWriter
 from teeline.proxy.server import ProxyServer
-from teeline.proxy.telemetry.sink import TelemetrySink
+from teeline.proxy.telemetry.sink import Choices, TelemetrySink
 from teeline.validators.model import (
     Ended,
     Exchange,
@@ -90,9 +92,10 @@ def records(count: int, say: Callable[[str], None]) -> Found:
         for words, filters in _questions(db):
             ms = 1000 * _timed(lambda f=filters: list(search(db, f, _PAGE)))  # type: ignore[misc]
             found.add(f"list {words}", ms, f"{ms:.1f} ms")
-        for words, sums in (("stats", statistics), ("score", scores)):
-            ms = 1000 * _timed(lambda s=sums: s(db, Filters()))  # type: ignore[misc]
-            found.add(words, ms, f"{ms:,.0f} ms")
+        for words, filters in _counted(db):
+            for name, sums in (("stats", statistics), ("score", scores)):
+                ms = 1000 * _timed(lambda s=sums, f=filters: s(db, f))  # type: ignore[misc]
+                found.add(f"{name} {words}", ms, f"{ms:,.0f} ms")
         say("checking the chain")
         _verify(folder, found)
     return found
@@ -105,7 +108,7 @@ def _write(folder: Path, count: int) -> None:
     writer.start()
     chosen = random.Random(count)
     made = (_exchange(number, chosen) for number in range(count))
-    while batch := [each for each, _ in zip(made, range(_BATCH), strict=False)]:
+    while batch := list(itertools.islice(made, _BATCH)):
         writer.append(batch)
     writer.close()
 
@@ -173,6 +176,16 @@ def _questions(db: Any) -> Iterator[tuple[str, Filters]]:
             upstream=("relay-3",), status=(200,), rules=("usage",), severity="fail", since=at / 1e6
         ),
     )
+
+
+def _counted(db: Any) -> Iterator[tuple[str, Filters]]:
+    (last,) = db.execute("SELECT max(at) FROM exchanges").fetchone()
+    yield "of everything", Filters()
+    yield "of one relay", Filters(upstream=("relay-3",))
+    yield "of a day and 7 minutes", Filters(since=last / 1e6 - 86_820)
+    yield "of ten minutes", Filters(since=last / 1e6 - 600)
+    yield "by rule", Filters(rules=("chatstream.done-missing",))
+    yield "by status", Filters(status=(429,))
 
 
 def _catch_up(folder: Path, index: Index, found: Found) -> None:
@@ -277,15 +290,19 @@ async def _outage(count: int, folder: Path, say: Callable[[str], None]) -> Found
     collector = await loop.create_server(Collector, "127.0.0.1", 0)
     port, otlp = (server.sockets[0].getsockname()[1] for server in (mock, collector))
     disk = _FullDisk()
-    audit = AuditSink(folder, origin=_ORIGIN, open_file=disk.open)
     telemetry = TelemetrySink.from_environment(
-        {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{otlp}"}, version="bench"
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{otlp}"},
+        version="bench",
+        choices=Choices(audit_records=True, chained=True),
     )
     assert telemetry is not None
+    audit = AuditSink(folder, origin=_ORIGIN, open_file=disk.open, on_written=telemetry.written)
+    index = IndexKeeper(folder)
     upstream = UpstreamConfig(UpstreamURL.parse(f"http://127.0.0.1:{port}/v1"), "relay")
     config = Config(upstreams=(upstream,), listen=ListenAddress("127.0.0.1", 0))
     proxy = ProxyServer(config, [audit, telemetry])
     (listener,) = await proxy.start()
+    index.start()
     found, phases = Found(), []
     for name in ("all up", "collector gone, disk full", "disk has room again"):
         if name != "all up":
@@ -296,6 +313,8 @@ async def _outage(count: int, folder: Path, say: Callable[[str], None]) -> Found
         _tell(name, phases[-1], found)
     await proxy.stop(5)
     mock.close()
+    found.add("bytes that the index was behind", index.behind, f"{index.behind:,}")
+    await index.stop(60)
     _add_up(3 * (count // 3), folder, audit, telemetry, found)
     return found
 

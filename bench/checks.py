@@ -13,6 +13,7 @@ import orjson
 
 from bench.traffic import CHUNKS, FIELDS, Shape, answer, events, request
 from teeline.validators.events import Closed, RequestHead, ResponseHead, SchemaCheck, SchemaResult
+from teeline.validators.history import History
 from teeline.validators.inspector import Inspector
 from teeline.validators.model import Ended, Exchange
 
@@ -20,8 +21,15 @@ _AT = 1_760_000_000.0
 _REQUEST_HEAD = RequestHead(
     "POST",
     "/v1/chat/completions",
-    (("Host", "bench"), ("Content-Type", "application/json"), ("Authorization", "Bearer bench")),
+    (
+        ("Host", "bench"),
+        ("Content-Type", "application/json"),
+        ("Authorization", "Bearer bench"),
+        ("Idempotency-Key", "bench"),  # all answers have one id, which is else a finding in each
+    ),
 )
+_HISTORY = History()
+"""One upstream, as a server has it: earlier answers are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +49,7 @@ def inspected(
     ``full`` False: it is meant to be beyond the limits.
     """
     exchange = Exchange()
-    inspector = Inspector(exchange)
+    inspector = Inspector(exchange, history=_HISTORY)
     inspector.request_head(_REQUEST_HEAD, _AT)
     inspector.request_body(body, _AT)
     inspector.request_end(_AT)

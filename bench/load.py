@@ -15,7 +15,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 from bench.process import raise_descriptor_limit
-from bench.traffic import STAMP_SIZE, STREAM_HEAD, Shape, answer, pieces, request, whole_answer
+from bench.traffic import (
+    STAMP_SIZE,
+    STREAM_HEAD,
+    Shape,
+    answer,
+    pieces,
+    request,
+    unnumbered,
+    whole_answer,
+)
 
 _END = b"\r\n0\r\n\r\n"
 _STAMP = re.compile(rb'"content":"(\d{%d})"' % STAMP_SIZE)
@@ -81,7 +90,7 @@ class Job:
             raise ValueError("what is held has no end to be recognised by: it must be exact")
         stream = STREAM_HEAD + b"".join(pieces(shape)) if shape and not shape.stamped else b""
         expected = stream if shape else whole_answer(order.answer_size)
-        asked = request(shape, size=order.size, path=order.path)
+        asked = request(shape, size=order.size, path=order.path, exact=order.exact)
         return cls(order, asked, shape, answer(order.answer_size), expected, order.total)
 
 
@@ -145,7 +154,11 @@ class Lane(asyncio.Protocol):
 
     def _check(self, got: bytes) -> None:
         shape = self._job.shape
-        if not (got.count(_EVENT) == shape.chunks if shape else got.endswith(self._job.document)):
+        if not (
+            got.count(_EVENT) == shape.chunks
+            if shape
+            else unnumbered(got).endswith(self._job.document)
+        ):
             self._fail(f"{len(got)} bytes that are not the mock's answer")
 
     def _answered(self) -> None:

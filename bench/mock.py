@@ -8,6 +8,7 @@ chat request gets ``{}``.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import sys
 import time
@@ -15,10 +16,12 @@ from collections.abc import Sequence
 from typing import cast
 
 from bench.process import raise_descriptor_limit, serve_until_input_ends
-from bench.traffic import STREAM_HEAD, Shape, pieces, stamp, whole_answer
+from bench.traffic import EXACT, STREAM_HEAD, Shape, numbered, pieces, stamp, whole_answer
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.I)
 _DOCUMENT = whole_answer()
+_EXACT = f"\r\nUser-Agent: {EXACT}\r\n".encode()
+_numbers = itertools.count(1)
 _ELSE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
 
@@ -33,6 +36,7 @@ class Mock(asyncio.Protocol):
         self._pieces: Sequence[bytes] = ()
         self._next = 0
         self._shape = Shape()
+        self._number = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -53,18 +57,20 @@ class Mock(asyncio.Protocol):
     def _answer(self, request: bytes) -> None:
         if b"/chat/completions " not in request[:64]:
             self._transport.write(_ELSE)
-        elif (shape := Shape.asked(request)) is not None:
+            return
+        self._number = 0 if _EXACT in request[:512] else next(_numbers)
+        if (shape := Shape.asked(request)) is not None:
             self._shape, self._pieces, self._next = shape, pieces(shape), 0
-            self._transport.write(STREAM_HEAD)
+            self._transport.write(numbered(STREAM_HEAD, self._number))
             self._send()
         else:
-            self._transport.write(self._document)
+            self._transport.write(numbered(self._document, self._number))
 
     def _send(self) -> None:
         """The next event, as a write of its own."""
         if self._transport.is_closing():
             return
-        piece = self._pieces[self._next]
+        piece = numbered(self._pieces[self._next], self._number)
         if self._shape.stamped:
             piece = stamp(piece, time.monotonic_ns())
         self._transport.write(piece)

@@ -30,6 +30,7 @@ class Around:
             "OTEL_EXPORTER_OTLP_ENDPOINT": self.collector,
             "OTEL_BSP_SCHEDULE_DELAY": "300",
             "OTEL_BLRP_SCHEDULE_DELAY": "300",
+            "OTEL_METRIC_EXPORT_INTERVAL": "1000",
         }
 
 
@@ -66,6 +67,7 @@ TARGETS = (
     Target("bare", "teeline that forwards and inspects nothing", _teeline("bare")),
     Target("inspect", "teeline with inspection, no sinks", _teeline("inspect")),
     Target("full", "teeline with inspection, audit log and OTLP", _teeline("full")),
+    Target("uvloop", "teeline full, on uvloop", _teeline("uvloop"), asked=True),
     Target(
         "aiohttp",
         "bare aiohttp: web.Server and ClientSession",

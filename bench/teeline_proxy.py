@@ -1,7 +1,8 @@
 """teeline as a target: ``python -m bench.teeline_proxy MODE UPSTREAM [LARGE]``.
 
 ``bare`` forwards and inspects nothing, ``inspect`` checks every exchange and tells nobody, ``full``
-adds the audit log (in TEELINE_BENCH_AUDIT) and OTLP where the OTEL_* variables say. ``LARGE`` is
+adds the audit log (in TEELINE_BENCH_AUDIT) and OTLP where the OTEL_* variables say, ``uvloop`` is the same
+on uvloop's event loop. ``LARGE`` is
 another upstream, at the prefix ``/large``.
 """
 
@@ -10,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 from bench.process import serve_until_input_ends
 from teeline.config.model import Config, ListenAddress, UpstreamConfig, UpstreamURL
@@ -22,6 +25,8 @@ from teeline.proxy.inspectpool import InspectPool
 from teeline.proxy.reports.model import tool_version
 from teeline.proxy.schemapool import SchemaPool
 from teeline.proxy.sinks import Sink
+from teeline.proxy.telemetry import instruments
+from teeline.proxy.telemetry.metrics import MetricsSink
 from teeline.proxy.telemetry.sink import TelemetrySink
 from teeline.validators.events import Closed, Opened, Output, RequestHead, ResponseHead
 from teeline.validators.history import History
@@ -67,10 +72,21 @@ class NoInspector:
 def sinks() -> list[Sink]:
     """What ``teeline serve`` has with an audit log and a collector, but for the console."""
     directory = Path(os.environ["TEELINE_BENCH_AUDIT"])
-    telemetry = TelemetrySink.from_environment(os.environ, version=tool_version())
+    metrics = MetricsSink()
+    telemetry = TelemetrySink.from_environment(
+        os.environ, version=tool_version(), meter=metrics.meter
+    )
     if telemetry is None:
         raise RuntimeError("no OTEL_EXPORTER_OTLP_ENDPOINT: there is nothing to measure")
-    return [telemetry, AuditSink(directory, origin=Origin(tool_version(), ruleset_id(register())))]
+    audit = AuditSink(directory, origin=Origin(tool_version(), ruleset_id(register())))
+    return [metrics, audit, telemetry]
+
+
+def broken(sinks: Sequence[Sink]) -> set[str]:
+    """Rules that the measured traffic broke. None should be: what is found costs more than what isn't."""
+    meters = (sink.meter for sink in sinks if isinstance(sink, MetricsSink))
+    series = (key for meter in meters for key in meter.values(instruments.VIOLATIONS))
+    return {str(rule) for _, rule, *_ in series}
 
 
 def configured(upstream: str, large: str | None) -> Config:
@@ -80,19 +96,30 @@ def configured(upstream: str, large: str | None) -> Config:
     return Config(tuple(upstreams), ListenAddress("127.0.0.1", 0))
 
 
+def loop_of(mode: str) -> Callable[[], asyncio.AbstractEventLoop]:
+    """What makes the event loop of a mode."""
+    name = "uvloop" if mode == "uvloop" else "asyncio"
+    return cast(Callable[[], asyncio.AbstractEventLoop], import_module(name).new_event_loop)
+
+
 async def main(mode: str, upstream: str, large: str | None = None) -> None:
     if mode == "bare":
         # The server takes no other inspector as an argument; this is the name of the one in use.
         vars(memory)["Inspector"] = NoInspector
     config = configured(upstream, large)
     checker, aside = SchemaPool(timeout=config.schema.timeout), InspectPool(config.limits)
-    proxy = server.ProxyServer(config, sinks() if mode == "full" else (), checker, aside=aside)
+    proxy = server.ProxyServer(
+        config, sinks() if mode in ("full", "uvloop") else (), checker, aside=aside
+    )
     listener = (await proxy.start())[0]
     await serve_until_input_ends(listener.port)
     await proxy.stop(1.0)
+    for rule in broken(proxy.sinks.sinks):
+        sys.stderr.write(f"the traffic is not clean: {rule}\n")
     await aside.close()
     await checker.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    with asyncio.Runner(loop_factory=loop_of(sys.argv[1])) as runner:
+        runner.run(main(*sys.argv[1:]))

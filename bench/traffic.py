@@ -17,7 +17,9 @@ PACE: Final = 0.005
 """Seconds between two events of a paced stream."""
 
 _CREATED: Final = 1_760_000_000
-_ID: Final = "chatcmpl-BxYz0123456789AbCdEf0123"
+_UNNUMBERED: Final = "bench" + "0" * 18
+"""What stands in the ids of an answer, of its body and its head, until it gets a number."""
+_ID: Final = f"chatcmpl-{_UNNUMBERED}"
 _MODEL: Final = "mock-model"
 _WORDS: Final = ("the ", "quick ", "brown ", "fox ", "jumps ", "over ", "a ", "lazy ", "dog. ")
 
@@ -47,11 +49,14 @@ class Shape(NamedTuple):
         return cls(float(match[1]), int(match[2]), match[3] == b"1", match[4] == b"1")
 
 
+EXACT: Final = "bench-exact"
+"""The User-Agent of a client that compares every byte."""
 _ASKED: Final = re.compile(rb"pace ([\d.]+) chunks (\d+) stamped ([01]) held ([01])")
 
 STAMP_SIZE: Final = 20
 """Digits of a time in nanoseconds, of the clock that all processes of a machine share."""
 _NO_STAMP: Final = b"0" * STAMP_SIZE
+_NUMBERED: Final = re.compile(rb"bench\d{18}")
 
 
 def _dumps(document: Any) -> bytes:
@@ -62,10 +67,13 @@ def _text(size: int) -> str:
     return ("".join(_WORDS) * (size // 30))[:size]
 
 
-def request(shape: Shape | None = None, *, size: int = 850, path: str = "/v1") -> bytes:
+def request(
+    shape: Shape | None = None, *, size: int = 850, path: str = "/v1", exact: bool = False
+) -> bytes:
     """A whole request with its head, for a stream where ``shape`` is given.
 
     ``size``: characters of the user's message. ``path``: what stands before the operation's own.
+    ``exact``: the answer is not to be numbered.
     """
     body: dict[str, Any] = {
         "model": _MODEL,
@@ -82,7 +90,7 @@ def request(shape: Shape | None = None, *, size: int = 850, path: str = "/v1") -
         "Accept: application/json\r\n"
         "Authorization: Bearer sk-bench-0000\r\n"
         "Content-Type: application/json\r\n"
-        "User-Agent: bench\r\n"
+        f"User-Agent: {EXACT if exact else 'bench'}\r\n"
         f"Content-Length: {len(data)}\r\n\r\n"
     )
     return head.encode() + data
@@ -116,6 +124,16 @@ def events(chunks: int = CHUNKS, *, stamped: bool = False) -> list[bytes]:
     return [b"data: %b\n\n" % chunk for chunk in made] + [b"data: [DONE]\n\n"]
 
 
+def numbered(answer: bytes, number: int) -> bytes:
+    """An answer with ids of its own, as every relay gives them: the same ids again are a fault."""
+    return answer.replace(_UNNUMBERED.encode(), b"bench%018d" % number)
+
+
+def unnumbered(answer: bytes) -> bytes:
+    """An answer as it was before it got its number."""
+    return _NUMBERED.sub(_UNNUMBERED.encode(), answer)
+
+
 def stamp(event: bytes, nanoseconds: int) -> bytes:
     """A stamped stream's event with the time in it; others as they are."""
     return event.replace(_NO_STAMP, b"%0*d" % (STAMP_SIZE, nanoseconds))
@@ -136,7 +154,7 @@ def _envelope(kind: str, choices: list[Any]) -> dict[str, Any]:
 
 
 FIELDS: Final = (
-    ("x-request-id", "req_bench"),
+    ("x-request-id", f"req_{_UNNUMBERED}"),
     ("openai-processing-ms", "1"),
     ("openai-version", "2020-10-01"),
     ("x-ratelimit-limit-requests", "10000"),

@@ -127,6 +127,7 @@ ROOT: Final[Mapping[str, Key]] = {
             "compress": flag,
             "anchor": optional_path,
             "fingerprint_secret_file": optional_path,
+            "index": flag,
             "otlp": flag,
         },
     ),
@@ -144,7 +145,13 @@ ROOT: Final[Mapping[str, Key]] = {
     ),
     "telemetry": Section(TelemetryConfig, {"span_events": flag, "info_records": flag}),
     "admin": Section(
-        AdminConfig, {"listen": address_or_off, "token_file": optional_path, "allowed_hosts": hosts}
+        AdminConfig,
+        {
+            "listen": address_or_off,
+            "token_file": optional_path,
+            "allowed_hosts": hosts,
+            "trace_url": text,
+        },
     ),
     "clients": Section(
         ClientsConfig,

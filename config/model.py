@@ -22,6 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)+\Z")
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}\Z")
 _PATH = re.compile(r"[\x21-\x7e]*\Z")
+_TRACE_URL = re.compile(r"https?://[\x21-\x7e]{1,1000}\Z")
 _NO_PROXY = "a proxy is `env` or a URL like http://proxy.example:3128"
 
 
@@ -226,7 +227,8 @@ class AuditConfig:
     ``keep_bytes`` (all files together) and ``keep_days`` bound what is kept. A file is closed at
     ``file_bytes`` or after ``file_hours`` and, with ``compress``, packed. ``anchor`` is a file that
     gets the heads of the chains. ``fingerprint_secret_file``: None is a file in ``dir``.
-    ``otlp``: records go out as log records, too.
+    ``index``: the server keeps the index of the records fresh. ``otlp``: records go out as log
+    records, too.
     """
 
     enabled: bool = True
@@ -238,6 +240,7 @@ class AuditConfig:
     compress: bool = True
     anchor: Path | None = None
     fingerprint_secret_file: Path | None = None
+    index: bool = True
     otlp: bool = False
 
     @property
@@ -294,14 +297,19 @@ class AdminConfig:
     """The admin port; ``listen`` None is none. ValueError where it would be open to others.
 
     ``token_file`` holds the token that requests must carry; ``allowed_hosts`` are names beside the
-    machine's own by which it may be addressed.
+    machine's own by which it may be addressed. ``trace_url`` is the address of a trace in a tracing
+    UI, with ``{trace_id}`` in it, or empty.
     """
 
     listen: ListenAddress | None = ListenAddress("127.0.0.1", 8788)
     token_file: Path | None = None
     allowed_hosts: tuple[str, ...] = ()
+    trace_url: str = ""
 
     def __post_init__(self) -> None:
+        template = self.trace_url
+        if template and not (_TRACE_URL.match(template) and "{trace_id}" in template):
+            raise ValueError("`trace_url` is like https://traces.example/trace/{trace_id}")
         if self.listen is not None and not self.listen.is_loopback and self.token_file is None:
             raise ValueError(
                 f"the admin address {self.listen} can be reached from other machines: "

@@ -30,7 +30,6 @@ from teeline.proxy.telemetry.metrics import Readings
 
 log = logging.getLogger("teeline.admin")
 
-COOKIE: Final = "teeline_token"
 MIN_TOKEN: Final = 16
 """Characters of a token at least: fewer could be guessed."""
 _MAX_TOKEN = 4096
@@ -54,6 +53,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Ready = Callable[[], Iterable[str]]
 """Why no traffic should be sent here, in a few words each; nothing where it may."""
 Status = Callable[[], dict[str, Any]]
+Admits = Callable[[web.Request], bool]
+"""Whether a request to a page may pass without the token; names and origins are checked all the same."""
+
+
+def _nobody(request: web.Request) -> bool:
+    return False
 
 
 class AdminError(Exception):
@@ -61,11 +66,12 @@ class AdminError(Exception):
 
 
 class Guard:
-    """Decides who may ask. ``token`` None demands none."""
+    """Decides who may ask. ``token`` None demands none; ``admits`` lets some pass without one."""
 
-    def __init__(self, token: str | None, hosts: Iterable[str]) -> None:
+    def __init__(self, token: str | None, hosts: Iterable[str], admits: Admits) -> None:
         self._token = None if token is None else token.encode()
         self._hosts = frozenset(hosts) | _LOCAL
+        self._admits = admits
 
     def refusal(self, request: web.Request) -> HTTPStatus | None:
         """The status that a request is refused with; None where it may pass."""
@@ -77,14 +83,15 @@ class Guard:
         origin = request.headers.get("Origin")
         if origin is not None and urlsplit(origin.lower()).netloc != host:
             return HTTPStatus.FORBIDDEN
-        return None if self._knows(request) else HTTPStatus.UNAUTHORIZED
+        known = self._knows(request) or self._admits(request)
+        return None if known else HTTPStatus.UNAUTHORIZED
 
     def _knows(self, request: web.Request) -> bool:
         if self._token is None:
             return True
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
-            given = request.cookies.get(COOKIE, "")
+            return False
         # Compared as bytes: text with other characters than ASCII would raise.
         return hmac.compare_digest(given.strip().encode("utf-8", "replace"), self._token)
 
@@ -93,7 +100,7 @@ class AdminServer:
     """Listens from ``start`` to ``close``.
 
     ``ready`` and ``status`` are asked on the event loop and answer at once. ``pages`` are further
-    routes, under the same guard.
+    routes, under the same guard but for those who ``admits`` lets pass.
     """
 
     def __init__(
@@ -103,12 +110,14 @@ class AdminServer:
         ready: Ready,
         status: Status,
         pages: Iterable[web.AbstractRouteDef] = (),
+        admits: Admits = _nobody,
     ) -> None:
         self._config = config
         self._meter = meter
         self._ready = ready
         self._status = status
         self._pages = tuple(pages)
+        self._admits = admits
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> ListenAddress | None:
@@ -118,7 +127,7 @@ class AdminServer:
             return None
         file = self._config.token_file
         hosts = {*self._config.allowed_hosts, _name(str(address).lower())}
-        guard = Guard(None if file is None else read_token(file), hosts)
+        guard = Guard(None if file is None else read_token(file), hosts, self._admits)
         runner = web.AppRunner(
             self._application(guard), access_log=None, keepalive_timeout=15, shutdown_timeout=1
         )

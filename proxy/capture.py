@@ -11,6 +11,7 @@ that a recording is partial. Of header fields those listed here are kept; keys a
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -20,6 +21,7 @@ from teeline.config.model import CaptureConfig
 from teeline.validators.events import RequestHead, ResponseHead
 from teeline.validators.model import Exchange, Headers, Severity, Side
 from teeline.validators.operation import path_of
+from teeline.validators.wsresponses import Message
 
 REQUEST_FIELDS: Final = frozenset(
     ("accept", "content-encoding", "content-type", "openai-beta", "transfer-encoding")
@@ -38,6 +40,7 @@ QUERY: Final = frozenset(
 )
 """Parameters of a query that are kept; others may hold keys."""
 
+_EVENT = re.compile(r"[A-Za-z0-9._-]{1,256}\Z")
 _FIELDS = 32
 _VALUE = 256
 _TARGET = 2048
@@ -81,6 +84,8 @@ class Recording:
 
     def __init__(self, limit: int, budget: Budget) -> None:
         self.target = ""
+        self.on_socket = False
+        """It is of a response on a WebSocket; ``message`` says what is kept of that."""
         self.stored: Mapping[str, Any] | None = None
         """What the record says of it, once it was stored: a record may be written twice over."""
         self.request = Kept()
@@ -101,6 +106,20 @@ class Recording:
 
     def response_body(self, data: bytes) -> None:
         self._keep(self.response, data)
+
+    def message(self, message: Message) -> None:
+        """A message on a WebSocket: the client's as it is, the server's as an event of a stream.
+
+        So an answer is kept in the form that it has over HTTP, which everything else reads. Line ends
+        within a message, which JSON has between its parts alone, become line feeds.
+        """
+        if message.side is Side.REQUEST:
+            self._keep(self.request, message.data)
+            self.request.partial |= not message.whole
+        elif not message.whole:
+            self.response.partial = True
+        else:
+            self._keep(self.response, _as_event(message))
 
     def release(self) -> None:
         taken, self._taken = self._taken, 0
@@ -135,6 +154,16 @@ class Capture:
             return None
         return Recording(self._config.max_bytes, self._budget)
 
+    def open_on_socket(self, upstream: str, head: RequestHead) -> Recording | None:
+        """As ``open``, of a response on a WebSocket that was asked for with ``head``."""
+        recording = self.open(upstream)
+        if recording is not None:
+            recording.on_socket = True
+            recording.target = _kept_target(head.target)
+            recording.request.headers = (("Content-Type", "application/json"),)
+            recording.response.headers = (("Content-Type", "text/event-stream"),)
+        return recording
+
     def wants(self, exchange: Exchange) -> bool:
         """Whether a closed exchange is kept."""
         when = self._config.when
@@ -147,6 +176,13 @@ class Capture:
             return True
         broken = (violation.rule for violation in exchange.violations)
         return any(rule.id in self._rules or rule.family in self._rules for rule in broken)
+
+
+def _as_event(message: Message) -> bytes:
+    lines = [b"data: " + line for line in message.data.splitlines() or [b""]]
+    if _EVENT.match(message.kind):
+        lines.insert(0, b"event: " + message.kind.encode())
+    return b"\n".join([*lines, b"", b""])
 
 
 def _kept_fields(headers: Headers, names: Iterable[str]) -> Headers:

@@ -122,7 +122,7 @@ class ClientConnection(Accepted, asyncio.BufferedProtocol):
         self.upstream: Upstream | None = None
         self._behind: UpstreamConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._reader: HeadReader | None = None
+        self._reader = HeadReader(clients.head_limit)
         self._held = b""
         self._unread = 0
         self._full = False
@@ -142,10 +142,10 @@ class ClientConnection(Accepted, asyncio.BufferedProtocol):
             self.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return pieces.buffer()
+        return pieces.BUFFER
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.received(pieces.piece(nbytes))
+        self.received(bytes(pieces.BUFFER[:nbytes]))
 
     def received(self, data: bytes) -> None:
         """Bytes of the client: of a request under way, of its next one, or of no use any more."""
@@ -212,27 +212,23 @@ class ClientConnection(Accepted, asyncio.BufferedProtocol):
     # -- requests ----------------------------------------------------------------------------------
 
     def _read_head(self, data: bytes) -> None:
-        reader = self._reader
-        if reader is None:
-            self._reader = reader = HeadReader(self._clients.head_limit)
         try:
-            found = reader.request(data)
+            found = self._reader.request(data)
         except HeadError as error:
             self._refuse(answers.HEAD_TOO_LARGE if error.too_large else answers.BAD_REQUEST)
             return
         if found is None:
-            self._limit_head(reader)
+            self._limit_head()
             return
-        self._reader = None
         if self._late is not None:
             self._cancel_late()
         if rest := self._clients.begin(self, *found):
             self._hold(rest)
 
-    def _limit_head(self, reader: HeadReader) -> None:
+    def _limit_head(self) -> None:
         """Gives the rest of a head its time; a connection between requests has all of it."""
         limit = self._clients.head_timeout
-        if limit is not None and self._late is None and reader.begun:
+        if limit is not None and self._late is None and self._reader.begun:
             loop = asyncio.get_running_loop()
             self._late = loop.call_later(limit, self._refuse, answers.HEAD_TIMEOUT)
 

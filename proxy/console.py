@@ -32,8 +32,9 @@ from teeline.proxy.sightings import (
     kind_of,
     sighting_of,
 )
+from teeline.proxy.sinks import ignored
 from teeline.proxy.text import printable
-from teeline.validators.events import Closed, Found, Opened
+from teeline.validators.events import Closed, Found
 from teeline.validators.model import Severity, Verdict
 
 log = logging.getLogger("teeline.console")
@@ -223,7 +224,7 @@ class ConsoleSink:
     async def start(self) -> None:
         self._console.start()
 
-    def opened(self, event: Opened) -> None: ...
+    opened = ignored
 
     def found(self, event: Found) -> None:
         exchange, violation = event.exchange, event.violation

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from teeline.proxy import answers, head
 from teeline.proxy.connection import ClientConnection, Exchange
 from teeline.proxy.head import RequestHead
+from teeline.proxy.observers import Observers
 from teeline.proxy.parse import MAX_HEAD
-from teeline.proxy.tee import Observers
 from teeline.proxy.transfer import Transfer
 from teeline.proxy.tunnel import Tunnel
 from teeline.proxy.upstream import Upstream

@@ -23,6 +23,12 @@ _BEGUN_TRAILER: Final = re.compile(
     rb"\r|[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?::[^\x00-\x08\x0a-\x1f\x7f]*\r?)?"
 )
 
+_SIZE_LINE: Final = 8
+"""Bytes of a size line that is remembered, at most."""
+_MAX_SIZES: Final = 4096
+_sizes: dict[bytes, int] = {}
+"""Size lines that hold nothing but digits, and what they say, once one was read. Bounded."""
+
 MAX_TRAILERS: Final = 64 * 1024
 """Bytes of all trailers of a body."""
 
@@ -92,6 +98,10 @@ class ChunkedBody(Body):
             if self._left or self._end:
                 at = self._content(data, at)
                 continue
+            if self._trailers < 0 and not self._line:
+                at = _whole_chunks(data, at, pieces)
+                if at == size:
+                    break
             behind_last = self._trailers >= 0
             match = None if behind_last or self._line else self._size.match(data, at)
             if match is None:
@@ -99,11 +109,7 @@ class ChunkedBody(Body):
             else:
                 at = match.end()
                 self._open(int(match[1], 16))
-                # The usual case, a chunk that came whole, without another turn.
-                end = at + self._left
-                if self._left and data.startswith(b"\r\n", end) and end < size:
-                    pieces.append(data[at:end])
-                    at, self._left, self._end = end + 2, 0, 0
+                _remember(match[0], self._left)
         self.payload = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         return at
 
@@ -158,3 +164,27 @@ class ChunkedBody(Body):
             return True
         pattern = _TRAILER if whole else _BEGUN_TRAILER
         return self._trailers + len(line) <= MAX_TRAILERS and pattern.fullmatch(line) is not None
+
+
+def _whole_chunks(data: bytes, at: int, pieces: list[bytes]) -> int:
+    """Takes chunks that came whole, the usual case, as far as their sizes have been seen before.
+
+    Gives where the first one begins that is none of these, the last chunk of a body at the latest.
+    """
+    known = _sizes
+    while True:
+        begin = data.find(b"\r\n", at, at + _SIZE_LINE) + 2
+        size = known.get(data[at:begin])
+        if size is None:
+            return at
+        end = begin + size
+        if data[end : end + 2] != b"\r\n":
+            return at
+        pieces.append(data[begin:end])
+        at = end + 2
+
+
+def _remember(line: bytes, size: int) -> None:
+    """Keeps what a size line says that a whole pattern has taken."""
+    if size and line[:-2].isalnum() and len(line) <= _SIZE_LINE and len(_sizes) < _MAX_SIZES:
+        _sizes[line] = size

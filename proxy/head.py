@@ -4,7 +4,7 @@ becomes.
 What belongs here: what the bytes of a head mean for this hop, and the bytes that go out for them.
 What doesn't: whether a head is valid (parse.py asks llhttp), connections, and the heads that
 teeline writes in its own name (answers.py). Lines travel as they came: case, order, repeats and
-blanks are never touched.
+blanks are never touched. A head never changes once it is made, so one that comes again is the same.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Sequence
-from typing import Final
+from itertools import compress
+from operator import ne
+from typing import Final, Self
 
 from teeline.proxy.framing import Body, ChunkedBody, LengthBody
+from teeline.validators import events
 from teeline.validators.model import Headers
 
 Fields = Sequence[tuple[bytes, bytes]]
@@ -58,8 +61,12 @@ _NEVER_LISTED: Final = frozenset({b"host", b"content-length", b"transfer-encodin
 _OPTIONS: Final = _NEVER_LISTED | {b"close", b"keep-alive", b"upgrade", b"te", b""}
 _BODYLESS: Final = frozenset({204, 304})
 _TOKEN: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VISIBLE: Final = re.compile(rb"[!-~](?:[ -~]*[!-~])?")
+"""A value that no parser could take for another: RFC 9110 5.5 without its blanks and obs-text."""
 _NO_OPTIONS: Final[frozenset[bytes]] = frozenset()
 _WRITTEN: Final = b": ".join
+_LENGTH_DIGITS: Final = 18
+"""More could overflow the counter of another implementation."""
 _MAX_NAMES: Final = 1024
 _names: dict[bytes, tuple[int, str]] = {}
 """Kinds and texts of names as they were written, so that a usual name is read once. Bounded."""
@@ -130,6 +137,46 @@ class Head:
             headers.append((text, value.decode("latin-1")))
         self.headers: Headers = tuple(headers)
 
+    def varied(self, lines: list[bytes]) -> Self | None:
+        """The head of lines that differ from this one's in values alone; None for all others.
+
+        Such values are visible ASCII, in fields that mean nothing to this hop, and the digits of
+        Content-Length. That a head is valid follows then from this one's being so: the names and
+        all that frames or ends a message are the same.
+        """
+        before = self.lines
+        if len(lines) != len(before):
+            return None
+        fields, headers, length = list(self.fields), list(self.headers), self.length
+        for index in compress(range(len(lines)), map(ne, lines, before)):
+            name, text = fields[index][0], headers[index][0]
+            written, _, value = lines[index].partition(b": ")
+            if written != name or _VISIBLE.fullmatch(value) is None:
+                return None
+            kind = (_names.get(name) or _learn(name))[0]
+            if kind == _LENGTH and value.isdigit() and len(value) <= _LENGTH_DIGITS:
+                length = int(value)
+            elif kind != _PLAIN:
+                return None
+            fields[index] = name, value
+            headers[index] = text, value.decode("ascii")
+        other = self._copy()
+        other.lines, other.fields = lines, fields
+        other.headers, other.length = tuple(headers), length
+        return other
+
+    def _copy(self) -> Self:
+        other = object.__new__(type(self))
+        other.http10 = self.http10
+        other.chunked = self.chunked
+        other.options = self.options
+        other.persistent = self.persistent
+        other.has_host = self.has_host
+        other.upgrade = self.upgrade
+        other.trace = self.trace
+        other._special = self._special
+        return other
+
     def _note(self, index: int, kind: int, value: bytes) -> None:
         if kind == _LENGTH:
             self._frame_by_length(value)
@@ -147,7 +194,9 @@ class Head:
                 self.upgrade = value.lower() == b"websocket"
 
     def _frame_by_length(self, value: bytes) -> None:
-        if self.length is not None or self.chunked or not value.isdigit() or len(value) > 18:
+        if self.length is not None or self.chunked or not value.isdigit():
+            raise FieldsError("Content-Length")
+        if len(value) > _LENGTH_DIGITS:
             raise FieldsError("Content-Length")
         self.length = int(value)
 
@@ -188,7 +237,7 @@ class Head:
 class RequestHead(Head):
     """The head of a request. ``method`` and ``target`` as they stand in its line."""
 
-    __slots__ = ("method", "target", "version")
+    __slots__ = ("_event", "_forwarded", "method", "target", "version")
 
     def __init__(
         self,
@@ -202,6 +251,16 @@ class RequestHead(Head):
         self.method = method
         self.target = target
         self.version = version
+        self._event: tuple[bytes, events.RequestHead] | None = None
+        self._forwarded: tuple[bytes, bytes, bool, bytes] | None = None
+
+    def _copy(self) -> Self:
+        other = super()._copy()
+        other.method = self.method
+        other.target = self.target
+        other.version = self.version
+        other._event = other._forwarded = None
+        return other
 
     def body(self) -> Body | None:
         """The scanner of its body; None where there is none: without a field there is no body."""
@@ -209,12 +268,30 @@ class RequestHead(Head):
             return ChunkedBody()
         return LengthBody(self.length) if self.length else None
 
+    def event(self, target: bytes) -> events.RequestHead:
+        """The head as an inspector takes it, with the target that the upstream gets."""
+        before = self._event
+        if before is not None and before[0] == target:
+            return before[1]
+        method = str(self.method, "latin-1")
+        event = events.RequestHead(method, str(target, "latin-1"), self.headers)
+        self._event = target, event
+        return event
+
     def forwarded(self, target: bytes, authority: bytes, *, upgrade: bool = False) -> bytes:
         """The head for the upstream: the same lines, with Host naming the upstream, in the same
         place.
 
         A client that ends its connection behind this exchange has the upstream end its own.
         """
+        before = self._forwarded
+        if before is not None and before[:3] == (target, authority, upgrade):
+            return before[3]
+        data = self._rewritten(target, authority, upgrade=upgrade)
+        self._forwarded = target, authority, upgrade, data
+        return data
+
+    def _rewritten(self, target: bytes, authority: bytes, *, upgrade: bool) -> bytes:
         lines = self.kept(authority, upgrade=upgrade)
         if not self.has_host:
             lines.insert(0, b"Host: " + authority)
@@ -229,12 +306,28 @@ class RequestHead(Head):
 class AnswerHead(Head):
     """The head of an answer, 1xx included. ``start`` is its status line."""
 
-    __slots__ = ("start", "status")
+    __slots__ = ("_event", "_forwarded", "start", "status")
 
     def __init__(self, start: bytes, status: int, lines: list[bytes], fields: Fields) -> None:
         super().__init__(lines, fields, http10=start.startswith(b"HTTP/1.0"))
         self.start = start
         self.status = status
+        self._event: events.ResponseHead | None = None
+        self._forwarded: tuple[bytes | None, bool, bool, bytes] | None = None
+
+    def _copy(self) -> Self:
+        other = super()._copy()
+        other.start = self.start
+        other.status = self.status
+        other._event = other._forwarded = None
+        return other
+
+    def event(self) -> events.ResponseHead:
+        """The head as an inspector takes it."""
+        event = self._event
+        if event is None:
+            event = self._event = events.ResponseHead(self.status, self.headers)
+        return event
 
     def framing(self, method: bytes) -> Framing:
         """The framing of a final answer (RFC 9112 6.3)."""
@@ -261,6 +354,14 @@ class AnswerHead(Head):
         said. ``chunked`` false takes Transfer-Encoding away, for a client of HTTP/1.0 (RFC 9112
         7.1 forbids it there).
         """
+        before = self._forwarded
+        if before is not None and before[:3] == (connection, chunked, upgrade):
+            return before[3]
+        data = self._rewritten(connection, chunked=chunked, upgrade=upgrade)
+        self._forwarded = connection, chunked, upgrade, data
+        return data
+
+    def _rewritten(self, connection: bytes | None, *, chunked: bool, upgrade: bool) -> bytes:
         lines = self.kept(None, upgrade=upgrade)
         if not chunked:
             lines = [line for line in lines if not line.lower().startswith(b"transfer-encoding:")]

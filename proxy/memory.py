@@ -14,7 +14,7 @@ from teeline.validators.history import History
 from teeline.validators.inspector import Inspector
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange
-from teeline.validators.wsresponses import SocketResponses
+from teeline.validators.wsresponses import Keep, SocketResponses
 
 
 class Inspectors:
@@ -38,7 +38,8 @@ class Inspectors:
         head: RequestHead,
         answer: ResponseHead,
         limits: Limits,
+        keep: Keep,
     ) -> SocketResponses:
         """The inspector of a WebSocket that carries responses."""
         history = self._histories[connection.upstream]
-        return SocketResponses(connection, new, head, answer, limits, history)
+        return SocketResponses(connection, new, head, answer, limits, history, keep)

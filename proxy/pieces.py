@@ -12,14 +12,5 @@ from typing import Final
 SIZE: Final = 64 * 1024
 """Bytes of a piece at most; as many wait for a slow side before the fast one is held up."""
 
-_BUFFER: Final = memoryview(bytearray(SIZE))
-
-
-def buffer() -> memoryview:
-    """Where the next piece is to be read into."""
-    return _BUFFER
-
-
-def piece(count: int) -> bytes:
-    """What was read: the first ``count`` bytes of the buffer."""
-    return bytes(_BUFFER[:count])
+BUFFER: Final = memoryview(bytearray(SIZE))
+"""Where the next piece is read into. It is whoever's piece was read last, and only until then."""

@@ -1,24 +1,33 @@
 """What a process that serves sets up for itself before it does.
 
-What belongs here: the log on stderr, switching between threads, descriptors, what the event loop does
-with errors that nobody took. What doesn't: serving (serving.py), starting other processes (child.py).
+What belongs here: the log on stderr, switching between threads, descriptors, which event loop there is
+and what it does with errors that nobody took. What doesn't: serving (serving.py), starting other
+processes (child.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import math
 import os
 import sys
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from teeline.config.model import AUTO_WORKERS, MAX_WORKERS, Config
 from teeline.proxy.accept import raise_descriptor_limit
 
 log = logging.getLogger("teeline")
 
+Result = TypeVar("Result")
+NewLoop = Callable[[], asyncio.AbstractEventLoop]
+
+EVENT_LOOP: Final = "TEELINE_EVENT_LOOP"
+"""The variable that chooses the event loop, of this process and of those that it starts."""
+_EVENT_LOOPS: Final = ("asyncio", "uvloop")
 _SWITCH_SECONDS: Final = 0.0005
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 
@@ -33,6 +42,32 @@ def prepare(who: str = "") -> None:
     # Sinks write from threads of their own; at the default 5 ms they would hold up the loop.
     sys.setswitchinterval(_SWITCH_SECONDS)
     raise_descriptor_limit()
+
+
+class EventLoopError(Exception):
+    """The event loop that is asked for isn't there; the text is one line that says what to change."""
+
+
+def event_loop(environ: Mapping[str, str]) -> NewLoop:
+    """What makes the event loop: asyncio's own, or the one that EVENT_LOOP names.
+
+    uvloop is not taken because it is there: it makes little cheaper (docs/configuration.md).
+    """
+    name = environ.get(EVENT_LOOP) or "asyncio"
+    if name not in _EVENT_LOOPS:
+        raise EventLoopError(f"{EVENT_LOOP} must be {' or '.join(_EVENT_LOOPS)}")
+    try:
+        return cast(NewLoop, importlib.import_module(name).new_event_loop)
+    except ImportError:
+        raise EventLoopError(
+            f"{EVENT_LOOP}=uvloop, but uvloop is not installed: pip install 'teeline[uvloop]'"
+        ) from None
+
+
+def run(main: Coroutine[Any, Any, Result], new_loop: NewLoop) -> Result:
+    """As ``asyncio.run``, on a loop that is made so."""
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(main)
 
 
 def worker_count(config: Config) -> int:

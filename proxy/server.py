@@ -25,9 +25,10 @@ from teeline.proxy.connection import ClientConnection, Clients
 from teeline.proxy.fingerprint import Fingerprint
 from teeline.proxy.forward import Forwarder
 from teeline.proxy.head import upstream_target
+from teeline.proxy.inspection import AsideInspector, SchemaChecker
 from teeline.proxy.memory import Inspectors
+from teeline.proxy.observers import Observers
 from teeline.proxy.sinks import Fanout, Sink, SinkError
-from teeline.proxy.tee import AsideInspector, Observers, SchemaChecker
 from teeline.proxy.tls import TLSFilesError, towards_clients
 from teeline.proxy.upstream import Upstream
 from teeline.validators.policy import Policy

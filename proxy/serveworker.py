@@ -32,10 +32,11 @@ from teeline.proxy.link import (
     Uplink,
     receive_job,
 )
+from teeline.proxy.monitor.configured import feed_of
 from teeline.proxy.server import Bound, ServeError
 from teeline.proxy.serving import Facts, ServingProcess
 from teeline.proxy.sightings import SightingSink
-from teeline.proxy.sinks import SinkError
+from teeline.proxy.sinks import Sink, SinkError
 from teeline.proxy.telemetry.sums import Changes
 
 log = logging.getLogger("teeline.worker")
@@ -60,7 +61,8 @@ def main(arguments: list[str]) -> int:
     # Whoever presses ^C or closes the terminal means the supervisor, which tells us.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    asyncio.run(_Worker(job, link, Downlink(link, deframer)).run())
+    new_loop = process.event_loop(os.environ)
+    process.run(_Worker(job, link, Downlink(link, deframer)).run(), new_loop)
     return 0
 
 
@@ -98,6 +100,7 @@ class _Worker:
                 self._job.config,
                 os.environ,
                 self._console,
+                others=self._watched(),
                 share=self._job.share,
                 tells_metrics=False,
             )
@@ -114,6 +117,11 @@ class _Worker:
             self._uplink.tell(FAILED, str(error).encode("utf-8", "replace"))
         finally:
             await serving.close()
+
+    def _watched(self) -> list[Sink]:
+        """What tells the supervisor's live page, where there is one."""
+        feed = feed_of(self._job.config, self._uplink.publish, str(self._job.number))
+        return [] if feed is None else [feed]
 
     async def _until_told(self, serving: ServingProcess) -> None:
         deadline = await self._stops.get()

@@ -151,8 +151,12 @@ class ServingProcess:
             choices=choices(config, share),
             meter=self._metrics.meter if tells_metrics else None,
         )
-        tell = None if telemetry is None else telemetry.witnessed
-        self._audit = audit = auditing(config, tell, share)
+        self._audit = audit = auditing(
+            config,
+            None if telemetry is None else telemetry.witnessed,
+            None if telemetry is None else telemetry.written,
+            share,
+        )
         self._checker = _schema_pool(config)
         self._large = _inspect_pool(config)
         self.server = ProxyServer(
@@ -236,7 +240,13 @@ def servers(config: Config) -> dict[str, Server]:
 def choices(config: Config, share: int = 1) -> Choices:
     """What the configuration says of telemetry, for one of ``share`` processes."""
     told = config.telemetry
-    return Choices(told.span_events, told.info_records, config.audit.otlp, share)
+    return Choices(
+        told.span_events,
+        told.info_records,
+        audit_records=config.audit.otlp,
+        chained=config.audit.enabled,
+        share=share,
+    )
 
 
 async def warm_up(checker: SchemaPool) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from teeline.validators.events import Closed, Found, Opened, Output
 
@@ -18,6 +18,10 @@ log = logging.getLogger("teeline.sinks")
 
 class SinkError(Exception):
     """A sink can't start; the text is one line that says what to change."""
+
+
+def ignored(self: Any, event: Any) -> None:
+    """Stands in a sink for events that mean nothing to it: they are not handed to it at all."""
 
 
 class Sink(Protocol):
@@ -41,12 +45,24 @@ class Sink(Protocol):
         """Releases everything; may be called twice, and before start."""
 
 
+_Step = tuple[Sink, Callable[[Any], None]]
+
+
 class Fanout:
     """Hands each output to every sink, in order; one sink's failure is logged once and counted."""
 
     def __init__(self, sinks: Iterable[Sink]) -> None:
         self.sinks: Sequence[Sink] = tuple(sinks)
         self.failures: dict[str, int] = {}
+        self._steps: dict[type, Sequence[_Step]] = {
+            Opened: self._told([sink.opened for sink in self.sinks]),
+            Found: self._told([sink.found for sink in self.sinks]),
+            Closed: self._told([sink.closed for sink in self.sinks]),
+        }
+
+    def _told(self, steps: Sequence[Callable[[Any], None]]) -> Sequence[_Step]:
+        pairs = zip(self.sinks, steps, strict=True)
+        return [pair for pair in pairs if getattr(pair[1], "__func__", None) is not ignored]
 
     async def start(self) -> None:
         """Starts all sinks, or none: those already started are closed again when one can't start."""
@@ -61,14 +77,9 @@ class Fanout:
 
     def emit(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
-            for sink in self.sinks:
+            for sink, step in self._steps.get(type(output), ()):
                 try:
-                    if isinstance(output, Found):
-                        sink.found(output)
-                    elif isinstance(output, Opened):
-                        sink.opened(output)
-                    elif isinstance(output, Closed):
-                        sink.closed(output)
+                    step(output)
                 except Exception as error:  # noqa: BLE001  observers can't break traffic
                     self._failed(sink, error)
 

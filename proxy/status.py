@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from teeline.config.model import Config
+from teeline.proxy.audit.indexkeeper import IndexKeeper
 from teeline.proxy.server import Listener
 from teeline.proxy.serving import Service, WorkerFacts
 from teeline.proxy.telemetry import instruments
@@ -37,6 +38,7 @@ class Running:
     config: Config
     service: Service
     version: str = ""
+    index: IndexKeeper | None = None
     clock: Callable[[], float] = time.time
     listeners: Sequence[Listener] = ()
     draining: bool = False
@@ -126,6 +128,7 @@ class Running:
             "enabled": True,
             "chains": chains,
             "records": meter.values(instruments.AUDIT_RECORDS).get((), 0),
+            "index_behind": None if self.index is None else self.index.behind,
             "lost": meter.values(instruments.AUDIT_LOST).get((), 0),
         }
 

@@ -40,4 +40,6 @@ def _shown(character: str) -> str:
 
 def int64(number: int) -> int:
     """``number`` within the 64 bits that OTLP and JSON encoders take; larger ones at the bound."""
-    return max(-_INT64, min(_INT64, number))
+    if -_INT64 <= number <= _INT64:
+        return number
+    return _INT64 if number > 0 else -_INT64

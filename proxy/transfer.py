@@ -18,12 +18,11 @@ from teeline.proxy import answers, pieces
 from teeline.proxy.connection import ClientConnection, say_failed
 from teeline.proxy.framing import Body
 from teeline.proxy.head import AnswerHead, Framing, RequestHead
-from teeline.proxy.parse import HeadError, HeadReader
+from teeline.proxy.parse import HeadError
 from teeline.proxy.tee import Tee
 from teeline.proxy.timers import Timers
 from teeline.proxy.tunnel import Tunnel
 from teeline.proxy.upstream import Upstream, UpstreamConnection
-from teeline.validators import events
 from teeline.validators.model import Ended
 
 
@@ -48,10 +47,10 @@ class Transfer:
         "_client",
         "_dechunk",
         "_framing",
+        "_head_limit",
         "_keep",
         "_now",
         "_open",
-        "_reader",
         "_registry",
         "_request",
         "_request_body",
@@ -87,7 +86,7 @@ class Transfer:
         self._upgrade = request.switches and not self.uploading
         self._wire: UpstreamConnection | None = None
         self._unsent: list[bytes] = []
-        self._reader: HeadReader | None = HeadReader(head_limit)
+        self._head_limit = head_limit
         self._framing: Framing | None = None
         self._answer_body: Body | None = None
         self._answered = False
@@ -134,10 +133,7 @@ class Transfer:
         return rest[taken:]
 
     def _open_tee(self, at: float) -> None:
-        request = self._request
-        method = str(request.method, "latin-1")
-        seen = events.RequestHead(method, str(self._target, "latin-1"), request.headers)
-        self._tee.request_head(seen, at)
+        self._tee.request_head(self._request.event(self._target), at)
 
     def request_bytes(self, data: bytes) -> bytes:
         """The request's body as it comes; gives the bytes behind its end."""
@@ -212,16 +208,16 @@ class Transfer:
 
     def _heads(self, data: bytes) -> None:
         """Heads of the answer: interim ones go to the client as they come (RFC 9110 15.2)."""
-        reader = self._reader
-        if reader is None or self._answered:
+        wire = self._wire
+        if wire is None or self._framing is not None:
             # The answer is over, and the request goes on: what comes now is nobody's.
             self._break_off(Ended.COMPLETE)
             return
+        reader = wire.reader(self._head_limit)
         try:
             while (found := reader.answer(data)) is not None:
                 answer, data = found
                 if answer.status >= 200 or answer.status == 101:
-                    self._reader = None
                     self._final_head(answer, data)
                     return
                 if not self._request.http10:
@@ -253,7 +249,7 @@ class Transfer:
         written = payload if self._dechunk else rest[:taken]
         data = answer.forwarded(self._connection_field(answer), chunked=not self._dechunk)
         self._client.transport.write(data + written if written else data)
-        self._tee.response_head(events.ResponseHead(answer.status, answer.headers), at)
+        self._tee.response_head(answer.event(), at)
         if payload:
             self._tee.response_body(payload, at)
         if body is None or body.done:
@@ -300,7 +296,7 @@ class Transfer:
             return
         client = self._client
         client.transport.write(answer.forwarded(upgrade=True) + rest)
-        self._tee.switched(events.ResponseHead(answer.status, answer.headers), at)
+        self._tee.switched(answer.event(), at)
         if self._over(replaced=True):
             Tunnel(client, wire, self._tee, self._registry).start(rest)
 

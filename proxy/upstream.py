@@ -9,11 +9,15 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
+import socket
 import ssl
 from typing import Protocol, cast
 
+from aiohappyeyeballs import start_connection
+
 from teeline.config.model import UpstreamConfig
 from teeline.proxy import answers, outbound, pieces, sockets, tls
+from teeline.proxy.parse import HeadReader
 
 _HAPPY_EYEBALLS = 0.25
 
@@ -80,8 +84,7 @@ class Upstream:
         self.prefix = config.prefix.encode("ascii")
         self._tls = tls.towards_upstream(config.tls) if config.url.scheme == "https" else None
         self._server_name = config.tls.server_name if config.tls is not None else None
-        # An address has nothing to race against, and the race takes four tasks.
-        self._stagger = None if _is_address(config.url.host) else _HAPPY_EYEBALLS
+        self._is_address = _is_address(config.url.host)
         self._proxy = outbound.proxy_of(config, os.environ)
 
     async def connect(self, owner: Owner) -> UpstreamConnection:
@@ -106,15 +109,29 @@ class Upstream:
             except outbound.ProxyError:
                 raise UpstreamError(answers.PROXY_FAILED) from None
             return connection
-        await loop.create_connection(
-            lambda: connection,
-            url.host,
-            url.port,
-            ssl=self._tls,
-            server_hostname=name,
-            happy_eyeballs_delay=self._stagger,
-        )
+        if self._is_address:
+            await loop.create_connection(
+                lambda: connection, url.host, url.port, ssl=self._tls, server_hostname=name
+            )
+            return connection
+        sock = await self._race(loop)
+        try:
+            await loop.create_connection(
+                lambda: connection, sock=sock, ssl=self._tls, server_hostname=name
+            )
+        except BaseException:
+            sock.close()
+            raise
         return connection
+
+    async def _race(self, loop: asyncio.AbstractEventLoop) -> socket.socket:
+        """A socket that is connected to whichever of a name's addresses answers first (RFC 8305).
+
+        Not asyncio's own race: other event loops have none.
+        """
+        url = self.url
+        infos = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+        return await start_connection(infos, happy_eyeballs_delay=_HAPPY_EYEBALLS, interleave=1)
 
 
 def _is_address(host: str) -> bool:
@@ -128,10 +145,11 @@ def _is_address(host: str) -> bool:
 class UpstreamConnection(asyncio.BufferedProtocol):
     """One connection to an upstream; exchanges follow each other on it, never overlapping."""
 
-    __slots__ = ("_owner", "exchange", "lost", "transport")
+    __slots__ = ("_owner", "_reader", "exchange", "lost", "transport")
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
+        self._reader: HeadReader | None = None
         self.exchange: Receiver | None = None
         self.lost = False
 
@@ -139,13 +157,20 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self.transport = cast(asyncio.Transport, transport)
         sockets.keep_alive(self.transport)
 
+    def reader(self, limit: int) -> HeadReader:
+        """Reads the heads of its answers, of at most so many bytes each."""
+        reader = self._reader
+        if reader is None:
+            reader = self._reader = HeadReader(limit)
+        return reader
+
     def abort(self) -> None:
         """Ends the connection at once, and with it what the upstream is still doing."""
         self.exchange = None
         self.transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return pieces.buffer()
+        return pieces.BUFFER
 
     def buffer_updated(self, nbytes: int) -> None:
         exchange = self.exchange
@@ -154,7 +179,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             self.transport.abort()
             return
         try:
-            exchange.answer_bytes(pieces.piece(nbytes))
+            exchange.answer_bytes(bytes(pieces.BUFFER[:nbytes]))
         except Exception as error:  # noqa: BLE001  said by its kind, and only this exchange ends
             exchange.failed(error)
 

@@ -34,6 +34,8 @@ EARNED: Final = 64
 
 _plain: Final = re.compile(rb"[ !#-\[\]-~]*+").match
 """What stands for itself in a JSON string, apart from characters above ASCII; nothing is a match, too."""
+_MOST_AT_ONCE: Final = 2
+"""Holes of events that are taken many at once: the text and its padding."""
 _QUOTED: Final = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\.)*+"')
 
 
@@ -50,6 +52,7 @@ class HoleKind(enum.Enum):
 
 _TEXT: Final = HoleKind.TEXT.value
 _STRING: Final = HoleKind.STRING.value
+_NEXT: Final = HoleKind.NEXT.value
 
 Path = tuple[str | int, ...]
 
@@ -67,8 +70,17 @@ class OpenText(Protocol):
     @property
     def holes(self) -> Sequence[Hole]: ...
 
+    @property
+    def deaf(self) -> bool:
+        """Whether plain texts change nothing but the place, whatever they say and however many come."""
+        ...
+
     def expected(self) -> bytes:
         """The digits of the next event's number, where there is a NEXT hole."""
+        ...
+
+    def skip(self, index: int, byte: int) -> None:
+        """Takes texts that it is deaf to; the last one is at this place."""
         ...
 
     def add(self, text: bytes | str, index: int, byte: int) -> None:
@@ -89,7 +101,18 @@ class Template:
     ``like`` is the value of an event that fits, ``line`` where the data line starts in the bytes.
     """
 
-    __slots__ = ("_first", "_size", "_steps", "like", "line", "text", "to")
+    __slots__ = (
+        "_first",
+        "_inner",
+        "_joint",
+        "_last",
+        "_size",
+        "_steps",
+        "like",
+        "line",
+        "text",
+        "to",
+    )
 
     def __init__(
         self, spans: Sequence[bytes], holes: Sequence[Hole], line: int, to: OpenText
@@ -99,10 +122,50 @@ class Template:
         self._steps = tuple(
             (hole.kind.value, span, len(span)) for hole, span in zip(holes, spans[1:], strict=True)
         )
+        # Of events that may be taken many at once: nothing in them is a number, nor are there many holes.
+        several = len(holes) <= _MOST_AT_ONCE and _NEXT not in [kind for kind, _, _ in self._steps]
+        self._last = spans[-1] if several else b""
+        self._joint = spans[-1] + spans[0]
+        self._inner = spans[1] if len(spans) > _MOST_AT_ONCE else b""
         self.line = line
         self.to = to
         self.like: Any = None
         self.text: bytes | str = b""
+
+    def is_one(self, data: bytes) -> bool:
+        """Whether the bytes are one event that fits, with plain texts and no number."""
+        at = self._size
+        if data[:at] != self._first:
+            return False
+        end = _plain(data, at, at + MAX_HOLE).end()  # type: ignore[union-attr]
+        if self._inner:
+            at = end + len(self._inner)
+            if data[end:at] != self._inner:
+                return False
+            end = _plain(data, at, at + MAX_HOLE).end()  # type: ignore[union-attr]
+        return data[end:] == self._last
+
+    def stretch(self, data: bytes, start: int) -> tuple[int, int, int]:
+        """Events from ``start`` on that fit and hold plain texts: how many, where the last one of them
+        starts, and where it ends."""
+        size, joint, last, inner = self._size, self._joint, self._last, self._inner
+        at, count, begun = start + size, 0, start
+        if not last or data[start:at] != self._first:
+            return 0, start, start
+        length, rest, between = len(joint), len(last), len(inner)
+        while True:
+            end = _plain(data, at, at + MAX_HOLE).end()  # type: ignore[union-attr]
+            if between:
+                if data[end : end + between] != inner:
+                    break
+                end = _plain(data, end + between, end + between + MAX_HOLE).end()  # type: ignore[union-attr]
+            if data[end : end + length] != joint:
+                if data[end : end + rest] == last:
+                    return count + 1, at - size, end + rest
+                break
+            count, begun = count + 1, at - size
+            at = end + length
+        return count, begun, at - size
 
     def match(self, data: bytes, start: int, number: bytes | None = None) -> int:
         """Where the event that starts here ends, -1 if it is another one; its text is then in ``text``.
@@ -148,28 +211,41 @@ class FastPath:
     """The templates of one stream; ``armed`` are those that events can be accepted by now.
 
     ``longest`` is the limit on an event's bytes, which no template may lead past. ``like`` is the value of
-    an event that differs from the last one taken in nothing but its holes.
+    an event that differs from the last one taken in nothing but its holes. ``ready`` is the one template that
+    is armed, where its text is deaf: an event that it finds in ``is_one`` needs no ``run``.
     """
 
-    __slots__ = ("_accepted", "_learnt", "_longest", "_templates", "armed", "like")
+    __slots__ = (
+        "_learnt",
+        "_longest",
+        "_plainly",
+        "_templates",
+        "accepted",
+        "armed",
+        "like",
+        "ready",
+    )
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
         self._templates: list[Template] = []
         self.armed: list[Template] = []
         self._learnt = 0
-        self._accepted = 0
+        self.accepted = 0
         self.like: Any = None
+        self.ready: Template | None = None
+        self._plainly = True  # the last text stood for itself
 
     def disarm(self) -> None:
         """Something else than a text delta has come."""
         if self.armed:
             self.armed = []
+            self.ready = None
 
     @property
     def useful(self) -> bool:
         """Whether templates have been of use, or may still be."""
-        return self._accepted > 0 or self._learnt < CREDIT
+        return self.accepted > 0 or self._learnt < CREDIT
 
     def run(
         self, data: bytes, start: int, offset: int, events: int, cursor: Cursor
@@ -178,6 +254,23 @@ class FastPath:
 
         ``offset`` is the number of bytes before ``data``, ``events`` that of the events before them.
         """
+        armed = self.armed
+        template = armed[0]
+        if self._plainly and len(armed) == 1 and template.to.deaf:
+            count, last, end = template.stretch(data, start)
+            if count:
+                self.accepted += count
+                self.like = template.like
+                self.ready = template
+                cursor.index = index = events + count
+                cursor.byte = byte = offset + last + template.line
+                template.to.skip(index, byte)
+                return end, index
+        return self._one_by_one(data, start, offset, events, cursor)
+
+    def _one_by_one(
+        self, data: bytes, start: int, offset: int, events: int, cursor: Cursor
+    ) -> tuple[int, int]:
         at, index, size, armed = start, events, len(data), self.armed
         while at < size:
             for template in armed:
@@ -192,11 +285,17 @@ class FastPath:
             template.to.add(template.text, index, byte)
             self.like = template.like
             at = end
-        self._accepted += index - events
+            self._plainly = isinstance(template.text, bytes)
+            if self._plainly and len(armed) == 1 and template.to.deaf:
+                break  # what follows may be plain, too
+        self.accepted += index - events
+        if not self._plainly:
+            self.ready = None
         return at, index
 
     def arm(self, block: bytes, data: bytes, value: Any, to: OpenText) -> None:
         """Takes a text delta that the full check accepted; ``block`` frames ``data``, its JSON."""
+        self.ready = None
         number = _number(value, to.holes)
         for template in self._templates:
             if template.match(block, 0, number) == len(block):
@@ -205,7 +304,7 @@ class FastPath:
                     self.armed = [*self.armed, template]
                 return
         reach = len(block) + MAX_HOLE * len(to.holes)
-        if self._learnt < CREDIT + self._accepted // EARNED:
+        if self._learnt < CREDIT + self.accepted // EARNED:
             self._learnt += 1
             if len(block) > MAX_BLOCK or reach > self._longest:
                 return
@@ -232,7 +331,7 @@ def learnt(block: bytes, data: bytes, value: Any, to: OpenText) -> Template | No
     """The template of an accepted event; None where its holes can't be told apart from the rest.
 
     That a hole is the value of its member, whole and alone, is shown by putting marks in: the event then
-    decodes to the same value with the marks in these members, and nothing else has changed.
+    has the marks in these members, and with their values put back it is the same.
     """
     framing = len(block) - len(data) - 2
     if framing < 0 or block[framing:] != data + b"\n\n":
@@ -242,15 +341,20 @@ def learnt(block: bytes, data: bytes, value: Any, to: OpenText) -> Template | No
     places = _places(data, value, to.holes)
     if places is None:
         return None
-    expected, marked, spans, at = value, b"", [], 0
+    marked, spans, at = b"", [], 0
     for n, (start, end, hole) in enumerate(places):
-        mark: Any = _NUMBER + n if hole.kind is HoleKind.NEXT else (_MARK + b"%d" % n).decode()
-        expected = _replaced(expected, hole.path, mark)
+        mark = b"%d" % (_NUMBER + n) if hole.kind is HoleKind.NEXT else _MARK + b"%d" % n
         spans.append(data[at:start])
-        marked += spans[-1] + str(mark).encode()
+        marked += spans[-1] + mark
         at = end
     spans.append(data[at:])
-    if orjson.loads(marked + spans[-1]) != expected:
+    other = orjson.loads(marked + spans[-1])
+    for n, (_, _, hole) in enumerate(places):
+        holder, name = _at(other, hole.path[:-1]), hole.path[-1]
+        if holder[name] != (_NUMBER + n if hole.kind is HoleKind.NEXT else f"hole-{n}"):
+            return None
+        holder[name] = _at(value, hole.path)
+    if other != value:
         return None
     spans[0] = block[:framing] + spans[0]
     spans[-1] += b"\n\n"
@@ -289,12 +393,3 @@ def _at(value: Any, path: Path) -> Any:
     for step in path:
         value = value[step]
     return value
-
-
-def _replaced(value: Any, path: Path, new: Any) -> Any:
-    """A copy of the value with another one at the path."""
-    if not path:
-        return new
-    copy = value.copy()
-    copy[path[0]] = _replaced(value[path[0]], path[1:], new)
-    return copy

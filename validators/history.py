@@ -10,11 +10,13 @@ the key's ``Client``. No key is kept, and no id's exchange.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
+from teeline.validators.heads import names_of
+from teeline.validators.likeness import Likenesses
 from teeline.validators.model import Headers
+from teeline.validators.operation import Operation
 
 Client = int
 """Tells clients apart within this process; says nothing about their keys."""
@@ -28,12 +30,10 @@ MODELS: Final = 10_000
 LONGEST_ID: Final = 256
 """Characters of an id; longer ones are not compared."""
 
-_KEY_FIELDS = frozenset({"authorization", "api-key", "x-api-key"})
-
 
 def client_of(headers: Headers) -> Client:
     """The client that a request's fields are from, as far as its key tells."""
-    return hash(tuple(value for name, value in headers if name.lower() in _KEY_FIELDS))
+    return hash(tuple(headers[position][1] for position in names_of(headers).keys))
 
 
 class Made(NamedTuple):
@@ -45,12 +45,14 @@ class Made(NamedTuple):
     """The last so many answers had it, this one included."""
 
 
-@dataclass(slots=True)
-class _Answer:
+class _Answer(NamedTuple):
     """What is known of an answer's id: who asked the upstream to keep it, or not to; None for neither."""
 
     kept: bool | None = None
     client: Client = 0
+
+
+_NEW: Final = _Answer()
 
 
 class History:
@@ -62,6 +64,9 @@ class History:
         self._answers: OrderedDict[str, _Answer] = OrderedDict()
         self._last = ("", 0)
         self._models: OrderedDict[Client, frozenset[str]] = OrderedDict()
+        self.answers: Mapping[Operation, Likenesses[Any]] = {Operation.CHAT: Likenesses()}
+        """Whole answers that the full check accepted, by the operations that remember any
+        (checks/document.py)."""
 
     # -- answers ----------------------------------------------------------------------------------------
 
@@ -71,19 +76,19 @@ class History:
             return Made(before=False, in_a_row=1)
         last, times = self._last
         self._last = (answer_id, times + 1 if answer_id == last else 1)
-        known = answer_id in self._answers
-        if not known:
-            self._answers[answer_id] = _Answer()
-        self._answers.move_to_end(answer_id)
-        if len(self._answers) > self._most_answers:
-            self._answers.popitem(last=False)
-        return Made(known, self._last[1])
+        answers = self._answers
+        if answer_id in answers:
+            answers.move_to_end(answer_id)
+            return Made(True, self._last[1])
+        answers[answer_id] = _NEW
+        if len(answers) > self._most_answers:
+            answers.popitem(last=False)
+        return Made(False, self._last[1])
 
     def keep(self, answer_id: str, client: Client, *, kept: bool) -> None:
         """An answer that was given whole was to be kept for later, or not to be."""
-        answer = self._answers.get(answer_id)
-        if answer is not None:
-            answer.kept, answer.client = kept, client
+        if answer_id in self._answers:
+            self._answers[answer_id] = _Answer(kept, client)
 
     def kept(self, answer_id: str, client: Client) -> bool | None:
         """Whether this client asked for an answer to be kept; None where it is not known."""
@@ -92,9 +97,8 @@ class History:
 
     def deleted(self, answer_id: str) -> None:
         """An answer was deleted: whether it was kept says nothing any more."""
-        answer = self._answers.get(answer_id)
-        if answer is not None:
-            answer.kept = None
+        if answer_id in self._answers:
+            self._answers[answer_id] = _NEW
 
     # -- models -----------------------------------------------------------------------------------------
 
@@ -106,6 +110,11 @@ class History:
             self._models[client] = listed
         if len(self._models) > self._most_clients:
             self._models.popitem(last=False)
+
+    @property
+    def lists(self) -> int:
+        """How many clients' lists are remembered."""
+        return len(self._models)
 
     def listed_models(self, client: Client) -> frozenset[str] | None:
         """The models that this client last saw the upstream list; None where it saw no list."""

@@ -23,13 +23,14 @@ from teeline.validators.aside import (
 )
 from teeline.validators.checks.answer import AnswerBody
 from teeline.validators.checks.context import Context
-from teeline.validators.checks.http import check_codings, check_head, media_type
+from teeline.validators.checks.http import check_codings, check_head
 from teeline.validators.checks.identity import check_fetched, check_identity, note_kept
-from teeline.validators.checks.marks import note_headers, note_target
+from teeline.validators.checks.marks import note_target
 from teeline.validators.checks.models import check_listed, note_listed
 from teeline.validators.checks.request import facts_of
 from teeline.validators.checks.requestrules import check_request
 from teeline.validators.checks.settings import settings_of
+from teeline.validators.checks.stream import EventStream
 from teeline.validators.checks.timing import Pace
 from teeline.validators.events import (
     Aside,
@@ -45,7 +46,7 @@ from teeline.validators.events import (
 from teeline.validators.history import LONGEST_ID, History
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange, Unit
-from teeline.validators.operation import Operation, asks_in_body, is_beta, operation_of, path_of
+from teeline.validators.operation import Operation, route_of
 from teeline.validators.timeline import Timeline
 from teeline.validators.wire.content import (
     ContentDecoder,
@@ -54,9 +55,12 @@ from teeline.validators.wire.content import (
     decoded_within,
     parts,
 )
-from teeline.validators.wire.json import decode
+from teeline.validators.wire.json import decode_leniently
 
 _NOTHING: Sequence[Output] = ()
+_UNKNOWN = Operation.OTHER
+_ABORTED = Ended.UPSTREAM_ABORTED
+_WORDS = {ended: ended.value for ended in Ended}
 _BODILESS = frozenset({204, 205, 304})
 
 
@@ -75,6 +79,21 @@ class Inspector:
     for whoever feeds this to have them inspected elsewhere and to call ``inspected``.
     """
 
+    # What most exchanges never change is the class's.
+    pending = 0
+    _out = ""  # the kind of the task that was given away and isn't done
+    _read = b""  # the report of the request, where it was read elsewhere
+    _encoded: list[bytes] | None = None
+    _over = False  # a coded document that is too large to be decoded here
+    _head = RequestHead("", "", ())
+    _route = route_of("", "")
+    _decoder: ContentDecoder | None = None
+    _coding_told = False
+    _body: AnswerBody | None = None
+    _stream: EventStream | None = None  # an answer in no coding, once it is known to be one
+    _ended = False
+    _closed = False
+
     def __init__(
         self,
         exchange: Exchange,
@@ -84,25 +103,17 @@ class Inspector:
         aside: bool = False,
     ) -> None:
         self.exchange = exchange
-        self.pending = 0
         self._aside = aside
         self._in_place = limits.in_place if aside else limits.body
-        self._out = ""  # the kind of the task that was given away and isn't done
-        self._read = b""  # the report of the request, where it was read elsewhere
-        self._encoded: list[bytes] | None = [] if aside else None
-        self._over = False  # a coded document that is too large to be decoded here
+        if aside:
+            self._encoded = []
         self._limits = limits
-        self._ctx = Context(exchange, Operation.OTHER, limits, history)
+        self._ctx = Context(exchange, _UNKNOWN, limits, history)
+        self._report = self._ctx.report
         self._pace = Pace(self._ctx)
         self._request: list[bytes] | None = []
-        self._head = RequestHead("", "", ())
-        self._decoder: ContentDecoder | None = None
-        self._coding_told = False
-        self._body: AnswerBody | None = None
         self._timeline = Timeline()
         exchange.timeline = self._timeline.entries
-        self._ended = False
-        self._closed = False
 
     # -- the request -----------------------------------------------------------------------------------
 
@@ -110,18 +121,20 @@ class Inspector:
         """The request line and its fields: opens the exchange."""
         exchange = self.exchange
         ctx, self._head = self._ctx, head
-        operation = ctx.operation = operation_of(head.method, head.target)
-        ctx.beta = is_beta(head.target)
-        ctx.request_headers = head.headers
+        route = self._route = route_of(head.method, head.target)
+        ctx.operation = route.operation
+        ctx.beta = route.is_beta
+        ctx.asks(head.headers)
         ctx.report.at = at
         exchange.method = head.method
-        exchange.path = path_of(head.target)
-        note_target(exchange, head.target)
-        exchange.operation = operation.reported
+        exchange.path = route.path
+        if "://" in head.target:
+            note_target(exchange, head.target)
+        exchange.operation = route.reported
         exchange.timing.start = at
         self._pace.asked(at)
         self._timeline.mark(at, "request")
-        if not asks_in_body(head.method, head.target):
+        if not route.asks_in_body:
             self._request = None
         return (Opened(exchange),)
 
@@ -140,12 +153,23 @@ class Inspector:
         """The whole request was read; until then rules that need its fields are off (P7)."""
         self._ctx.report.at = at
         self._pace.asked(at)
-        if not asks_in_body(self._head.method, self._head.target):
+        if not self._route.asks_in_body:
             return _NOTHING
         pieces, self._request = self._request, None
         if pieces is None:
             self._check_request(None)
             return self._drain(at)
+        if (
+            len(pieces) == 1
+            and len(pieces[0]) <= self._in_place
+            and not self._ctx.request_names.coded
+        ):
+            self._check_request(pieces[0])
+            return self._drain(at) if self._ctx.report.out else _NOTHING
+        return self._decoded_request(pieces, at)
+
+    def _decoded_request(self, pieces: Sequence[bytes], at: float) -> Sequence[Output]:
+        """A request that came in pieces, in a coding, or is larger than what is inspected here."""
         codings = codings_of(self._head.headers)
         whole = decoded_within(pieces, codings, self._limits, self._in_place)
         if whole.more and self._aside:
@@ -163,70 +187,79 @@ class Inspector:
 
     def _check_request(self, body: bytes | None) -> None:
         """``body`` is None where it was too large to keep, or in a coding that can't be undone."""
-        document = None if body is None else decode(body, self._limits.depth)
-        if document is not None and document.ok:
+        if body is None:
+            check_request(self._ctx, self._head.target, b"", None)
+            return
+        document = decode_leniently(body, self._limits.depth)
+        if document.ok:
             self.request_known(document.value)
-        check_request(self._ctx, self._head.target, body or b"", document)
+        check_request(self._ctx, self._head.target, body, document)
 
     def request_known(self, document: Any) -> None:
         """Takes in what a request asks for."""
-        facts = self._ctx.request = facts_of(document, self._ctx.operation)
-        self.exchange.stream = facts.stream
-        self.exchange.settings = settings_of(facts.document)
+        ctx, exchange = self._ctx, self.exchange
+        facts = ctx.request = facts_of(document, ctx.operation)
+        exchange.stream = facts.stream
+        exchange.settings = settings_of(facts.document)
         model = facts.document.get("model")
-        self.exchange.model = model[:256] if isinstance(model, str) else None
+        exchange.model = model[:256] if isinstance(model, str) else None
 
     # -- the answer --------------------------------------------------------------------------------------
 
     def response_head(self, head: ResponseHead, at: float) -> Sequence[Output]:
         """The final status line and its fields."""
-        ctx = self._ctx
+        ctx, exchange, status = self._ctx, self.exchange, head.status
         ctx.report.at = at
-        ctx.response = head
-        self._timeline.mark(at, "head", 0, head.status)
-        self.exchange.status = head.status
-        self.exchange.event_stream = media_type(ctx) == "text/event-stream"
-        note_headers(self.exchange, head.headers)
-        self.exchange.timing.first_byte = at
-        for name in ("x-request-id", "apim-request-id"):
-            if values := ctx.fields(name):
-                self.exchange.request_id = values[0][:256]
-                break
+        ctx.answers(head)
+        names = ctx.names
+        self._timeline.mark(at, "head", 0, status)
+        exchange.status = status
+        exchange.event_stream = ctx.content_type.media == "text/event-stream"
+        exchange.marks.headers = head.headers
+        exchange.timing.first_byte = at
+        if names.request_id >= 0:
+            exchange.request_id = head.headers[names.request_id][1][:256]
         self._pace.head(at)
+        self._stream = self._decoder = None
         check_head(ctx)
-        check_fetched(ctx)
-        codings = codings_of(head.headers)
-        check_codings(ctx, codings)
-        self._decoder = _decoder(codings, self._limits)
-        if not (300 <= head.status < 400):
+        if exchange.method != "POST":
+            check_fetched(ctx)
+        if names.coded:
+            self._coded(head)
+        if not (300 <= status < 400):
             self._body = AnswerBody(ctx)
         return self._drain(at) if ctx.report.out else _NOTHING
 
+    def _coded(self, head: ResponseHead) -> None:
+        codings = codings_of(head.headers)
+        check_codings(self._ctx, codings)
+        self._decoder = _decoder(codings, self._limits)
+
     def response_body(self, data: bytes, at: float) -> Sequence[Output]:
         """A piece of the answer's body, after transfer decoding and before content decoding."""
-        exchange = self.exchange
-        timing, size = exchange.timing, len(data)
+        stream, exchange, report = self._stream, self.exchange, self._report
+        size = len(data)
         exchange.response_bytes += size
-        last = timing.last_byte
-        if last is not None and at - last > timing.largest_gap:
-            timing.largest_gap = at - last
-        timing.last_byte = at
-        report = self._ctx.report
         report.at = at
-        body = self._body
-        if body is None:
-            return _NOTHING
-        if self._decoder is not None:
-            self._decode(self._decoder, body, data)
-        elif body.stream is not None:
-            body.stream.feed(data)
+        if stream is not None:
+            stream.feed(data)
+            self._pace.streamed(at, exchange.events)
+        elif self._body is not None:
+            self._read_body(self._body, data, at)
         else:
-            body.feed(data)
-        self._pace.read(at, streaming=body.stream is not None)
-        if timing.first_event is None and exchange.events:
-            timing.first_event = at
+            self._pace.read(at, 0, streaming=False)
+            return _NOTHING
         self._timeline.read(at, exchange.events, size)
         return self._drain(at) if report.out else _NOTHING
+
+    def _read_body(self, body: AnswerBody, data: bytes, at: float) -> None:
+        """A piece of an answer that is not known to be an event stream, or has to be decoded."""
+        if self._decoder is not None:
+            self._decode(self._decoder, body, data)
+        else:
+            body.feed(data)
+            self._stream = body.stream
+        self._pace.read(at, self.exchange.events, streaming=body.stream is not None)
 
     # -- the end -----------------------------------------------------------------------------------------
 
@@ -243,7 +276,7 @@ class Inspector:
     def _end(self, ended: Ended, at: float) -> Sequence[Output]:
         """The end, once the request is known."""
         body = self._body
-        if body is not None and self.exchange.status is not None:
+        if body is not None:
             if self._over or body.kept > self._in_place:
                 pieces = self._encoded if self._over and self._encoded is not None else body.give()
                 facts = answer_facts(self._ctx, ended)
@@ -254,16 +287,18 @@ class Inspector:
     def _last(self, ended: Ended, at: float) -> Sequence[Output]:
         """What is left to do when the body has been looked at."""
         ctx, body = self._ctx, self._body
-        if body is not None and self.exchange.status is not None:
-            check_listed(ctx)
-            note_listed(ctx)
-            self._pace.end(at, ended, streaming=body.streaming)
-            note_kept(ctx, ended)
+        if body is not None:
+            if ctx.history is not None:
+                check_listed(ctx)
+                note_listed(ctx)
+                note_kept(ctx, ended)
+            if body.streaming:
+                self._pace.end(at, ended)
         self._body = self._encoded = None
-        outputs = self._drain(at)
-        self._timeline.end(at, ended.value)
+        outputs = self._drain(at) if ctx.report.out else _NOTHING
+        self._timeline.end(at, _WORDS[ended])
         self.pending = ctx.waiting
-        return outputs if self.pending else [*outputs, self._close()]
+        return outputs if self.pending else (*outputs, self._close())
 
     # -- what is inspected elsewhere -----------------------------------------------------------------
 
@@ -319,7 +354,10 @@ class Inspector:
             check_identity(self._ctx, {"id": made})
 
     def _drain(self, at: float) -> list[Output]:
-        outputs = self._ctx.report.drain()
+        report = self._ctx.report
+        if not report.out:
+            return []
+        outputs = report.drain()
         for output in outputs:
             if isinstance(output, Found):
                 self._timeline.violation(at, output.violation.place.index)
@@ -327,14 +365,19 @@ class Inspector:
 
     def _finish_body(self, body: AnswerBody, ended: Ended) -> None:
         ctx = self._ctx
-        if ended is Ended.UPSTREAM_ABORTED:
+        if ended is _ABORTED:
             ctx.report.place(Unit.BODY, 0, self.exchange.response_bytes)
             ctx.report(
                 "http.truncated", detail=f"broken off after {self.exchange.response_bytes} bytes"
             )
         if self._decoder is not None and not self._decoded(self._decoder, body, ended):
             return
-        if self.exchange.method != "HEAD" and not self._empty_by_status(ended):
+        exchange = self.exchange
+        if exchange.method == "HEAD":
+            return
+        if exchange.status in _BODILESS:
+            self._empty_by_status(ended)
+        else:
             body.finish(ended)
 
     def _decode(self, decoder: ContentDecoder, body: AnswerBody, data: bytes) -> None:
@@ -389,15 +432,12 @@ class Inspector:
             detail = f"{decoder.coding} body that can't be decoded: {fault.value}"
             ctx.report("http.encoding-mismatch", detail=detail)
 
-    def _empty_by_status(self, ended: Ended) -> bool:
-        """An answer that has no body by its status, where JSON was due."""
-        if self.exchange.status not in _BODILESS:
-            return False
+    def _empty_by_status(self, ended: Ended) -> None:
+        """An answer that has no body by its status, where JSON may have been due."""
         due = self._ctx.body_due and self.exchange.status == 204
         if due and ended is Ended.COMPLETE:
             self._ctx.report.place(Unit.HEAD)
             self._ctx.report("http.body-empty", detail=f"status {self.exchange.status}")
-        return True
 
     def schema_result(self, ticket: int, result: SchemaResult, at: float) -> Sequence[Output]:
         """The result of a ``SchemaCheck``; closes the exchange with the last one after its end."""

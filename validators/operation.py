@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import enum
 import re
+from typing import Final, NamedTuple
 from urllib.parse import unquote
+
+from teeline.validators.memo import Memo
 
 
 class Operation(enum.StrEnum):
@@ -50,16 +53,24 @@ _PATTERNS = (
 _SLASHES = re.compile(r"/{2,}")
 
 
+class Route(NamedTuple):
+    """What a request line says: see the functions of the same names. ``reported`` is the operation's."""
+
+    operation: Operation
+    reported: str
+    path: str
+    asks_in_body: bool
+    is_beta: bool
+
+
+def route_of(method: str, target: str) -> Route:
+    """All that a request line says at once; remembered, since clients ask for the same again."""
+    return _routes((method, target))
+
+
 def operation_of(method: str, target: str) -> Operation:
     """The operation a request line names; OTHER for everything that has no rules of its own."""
-    path = _bare(target)
-    created = _created(method, path)
-    if created is not None:
-        return created
-    for verb, pattern, operation in _PATTERNS:
-        if verb == method and pattern.search(path):
-            return operation
-    return Operation.OTHER
+    return _routes((method, target)).operation
 
 
 def asks_in_body(method: str, target: str) -> bool:
@@ -67,7 +78,25 @@ def asks_in_body(method: str, target: str) -> bool:
 
     A response that is fetched or cancelled was asked for by another request.
     """
-    return _created(method, _bare(target)) is not None
+    return _routes((method, target)).asks_in_body
+
+
+def _route(line: tuple[str, str]) -> Route:
+    method, target = line
+    bare = _bare(target)
+    created = _created(method, bare)
+    operation = _named(method, bare) if created is None else created
+    return Route(
+        operation, operation.reported, path_of(target), created is not None, is_beta(target)
+    )
+
+
+def _named(method: str, path: str) -> Operation:
+    """The operation of a path that creates nothing."""
+    for verb, pattern, operation in _PATTERNS:
+        if verb == method and pattern.search(path):
+            return operation
+    return Operation.OTHER
 
 
 def model_of(target: str) -> str:
@@ -105,3 +134,10 @@ def is_beta(target: str) -> bool:
     return "beta=true" in target and "beta=true" in target.partition("#")[0].partition("?")[
         2
     ].split("&")
+
+
+def _size(line: tuple[str, str]) -> int:
+    return sum(map(len, line))
+
+
+_routes: Final = Memo(_route, _size)

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from teeline.validators.checks.circumstances import TESTS, WORDS
+from teeline.validators.heads import FieldNames, names_of
+from teeline.validators.memo import Memo
 from teeline.validators.model import Exchange, Marks, Rule, Severity, Violation
 
 AUTO: Final = "auto"
@@ -238,22 +240,35 @@ class _MarkerIndex:
                 self._headers.setdefault(name, []).append((start, profile.name))
             for slot, starts in (("fingerprint", markers.fingerprints), ("id", markers.ids)):
                 self._starts += ((slot, start, profile.name) for start in starts)
+        self._fingerprints = tuple(s for slot, s, _ in self._starts if slot == "fingerprint")
+        self._ids = tuple(s for slot, s, _ in self._starts if slot == "id")
+        self._marking = Memo(self._marking_fields, lambda _: 0)
 
     def found(self, marks: Marks) -> dict[str, str]:
         """Profile -> the marker that an answer shows of it, in words."""
         found = dict(self._by_host(marks.host)) if marks.host else {}
-        for name, value in marks.headers:
-            for start, profile in self._headers.get(name.lower(), ()):
+        for position in self._marking(names_of(marks.headers)):
+            name, value = marks.headers[position]
+            for start, profile in self._headers[name.lower()]:
                 if value.lower().startswith(start):
                     found.setdefault(profile, f"header {name.lower()}")
-        if marks.fingerprint or marks.id:
+        if self._may_start(marks):
             for slot, start, profile in self._starts:
                 if getattr(marks, slot).startswith(start):
                     found.setdefault(profile, f"{slot} {start}")
-        if marks.members:
+        if not marks.members.isdisjoint(self._members):
             for member in sorted(marks.members & self._members.keys()):
                 found.setdefault(self._members[member], f"member {member}")
         return found
+
+    def _may_start(self, marks: Marks) -> bool:
+        """Whether some profile knows how the fingerprint or the id begins: one look at each for most."""
+        return marks.fingerprint.startswith(self._fingerprints) or marks.id.startswith(self._ids)
+
+    def _marking_fields(self, names: FieldNames) -> tuple[int, ...]:
+        """The positions of fields that may be a mark."""
+        known = names.at.keys() & self._headers.keys()
+        return tuple(sorted(position for name in known for position in names.at[name]))
 
     def _by_host(self, host: str) -> dict[str, str]:
         """The same for the host alone. Remembered: an upstream has one for all its exchanges."""

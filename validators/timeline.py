@@ -8,6 +8,9 @@ is done when something is found, and at the end: only then do the last reads bec
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 from teeline.validators.model import TimelineEntry
 
@@ -18,6 +21,12 @@ _AFTER = 2
 _LAST = 4
 
 
+Moment = tuple[float, str, int, int]
+"""What an entry is made of, once it is kept."""
+
+_entry: Final[Callable[[Moment], TimelineEntry]] = partial(tuple.__new__, TimelineEntry)
+
+
 class Timeline:
     """Collects the entries of one exchange; ``entries`` is in the order of time."""
 
@@ -25,37 +34,37 @@ class Timeline:
 
     def __init__(self) -> None:
         self.entries: list[TimelineEntry] = []
-        self._recent: deque[tuple[float, int, int]] = deque(maxlen=_LAST)
+        self._recent: deque[Moment] = deque(maxlen=_LAST)
         self._due = _FIRST  # reads that are kept as they come
 
     def mark(self, at: float, kind: str, index: int = 0, size: int = 0) -> None:
-        """Something that is no read: a head, an end."""
-        self._keep(TimelineEntry(at, kind, index, size))
+        """A moment that is kept, while there is room."""
+        entries = self.entries
+        if len(entries) < MAX_ENTRIES:
+            entries.append(_entry((at, kind, index, size)))
 
     def read(self, at: float, index: int, size: int) -> None:
         """A read of the answer's body; ``index`` is the number of its last event."""
         if self._due:
             self._due -= 1
-            self._keep(TimelineEntry(at, "read", index, size))
+            self.mark(at, "read", index, size)
         else:
-            self._recent.append((at, index, size))
+            self._recent.append((at, "read", index, size))
 
     def violation(self, at: float, index: int) -> None:
         """A breach showed with the read before: what came just before it, and what comes next."""
-        for at_read, number, size in list(self._recent)[-_BEFORE - 1 :]:
-            self._keep(TimelineEntry(at_read, "read", number, size))
+        for read in list(self._recent)[-_BEFORE - 1 :]:
+            self.mark(*read)
         self._recent.clear()
-        self._keep(TimelineEntry(at, "violation", index, 0))
+        self.mark(at, "violation", index)
         self._due = max(self._due, _AFTER)
 
     def end(self, at: float, kind: str) -> None:
         """The end with the last reads before it, for which there is always room."""
-        room = MAX_ENTRIES - len(self._recent) - 1
-        del self.entries[room:]
-        last = (TimelineEntry(read, "read", index, size) for read, index, size in self._recent)
-        self.entries += (*last, TimelineEntry(at, kind, 0, 0))
-        self._recent.clear()
-
-    def _keep(self, entry: TimelineEntry) -> None:
-        if len(self.entries) < MAX_ENTRIES:
-            self.entries.append(entry)
+        recent, entries = self._recent, self.entries
+        if not recent and len(entries) < MAX_ENTRIES:
+            entries.append(_entry((at, kind, 0, 0)))
+            return
+        del entries[MAX_ENTRIES - len(recent) - 1 :]
+        entries += map(_entry, (*recent, (at, kind, 0, 0)))
+        recent.clear()

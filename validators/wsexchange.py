@@ -75,7 +75,7 @@ class SocketResponse:
         self._target = target
         self._ctx = ctx = Context(exchange, Operation.RESPONSES, limits, history)
         ctx.beta = is_beta(target)
-        ctx.response = ResponseHead(_ANSWERED, ())
+        ctx.answers(ResponseHead(_ANSWERED, ()))
         ctx.report.at = at
         self._timeline = Timeline()
         exchange.timeline = self._timeline.entries
@@ -106,7 +106,7 @@ class SocketResponse:
             exchange.model = model[:256] if isinstance(model, str) else None
             check_request(ctx, self._target, body, document)
         # Those of the handshake: they say who the client is, and nothing of the request's body.
-        ctx.request_headers = headers
+        ctx.asks(headers)
         return [Opened(exchange), *self._drain()]
 
     # -- the server's frames ---------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from teeline.validators.events import Output, RequestHead, ResponseHead, SchemaC
 from teeline.validators.fields.respevents import is_aside
 from teeline.validators.history import History
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
-from teeline.validators.model import Ended, Exchange, Unit
+from teeline.validators.model import Ended, Exchange, Side, Unit
 from teeline.validators.operation import Operation, path_of
 from teeline.validators.wire.json import Document, decode
 from teeline.validators.wire.websocket import Frames, Piece
@@ -46,6 +46,21 @@ def extension_of(answer: ResponseHead) -> str:
         return ""
     name = value.partition(",")[0].partition(";")[0].strip().lower()
     return name if name == "permessage-deflate" else "websocket-extension"
+
+
+class Message(NamedTuple):
+    """What one side said at once. ``kind`` is the event's, where its JSON could be read.
+
+    ``whole``: it was not cut at a limit.
+    """
+
+    side: Side
+    data: bytes
+    whole: bool = True
+    kind: str = ""
+
+
+Keep = Callable[[Exchange, Message], None]
 
 
 class _Message(NamedTuple):
@@ -87,8 +102,10 @@ class _Messages(Frames):
 class SocketResponses:
     """Checks one connection after its handshake. Peer bytes never raise.
 
-    ``new`` makes the exchange of a response: its ids are the caller's. ``end`` comes last; schema checks
-    whose results are out then keep their exchanges open (``pending``), until ``expire`` at the latest.
+    ``new`` makes the exchange of a response: its ids are the caller's. ``keep`` is told whose each
+    message is that belongs to a response; those between responses are nobody's. ``end`` comes last;
+    schema checks whose results are out then keep their exchanges open (``pending``), until ``expire``
+    at the latest.
     """
 
     def __init__(
@@ -99,7 +116,9 @@ class SocketResponses:
         answer: ResponseHead,
         limits: Limits = DEFAULT_LIMITS,
         history: History | None = None,
+        keep: Keep = lambda exchange, message: None,
     ) -> None:
+        self._keep = keep
         self.connection = connection
         connection.operation = CONNECTION
         self._new = new
@@ -162,6 +181,8 @@ class SocketResponses:
             self._give_up("response-limit")
             return []
         response = self._response(at)
+        asked = Message(Side.REQUEST, body, document is not None, _CREATE)
+        self._keep(response.exchange, asked)
         if document is not None:
             response.lane = _text(document.value, "stream_id")
         return self._numbered(response, response.asked(body, document, self._head.headers))
@@ -192,6 +213,8 @@ class SocketResponses:
             self._ctx.partial("event-limit")
             for response in self._open:
                 response.unread("event-limit")
+                cut = Message(Side.RESPONSE, message.data, whole=False)
+                self._keep(response.exchange, cut)
             return []
         document = decode(message.data, self._limits.depth)
         value = document.value if document.ok and isinstance(document.value, dict) else {}
@@ -213,6 +236,8 @@ class SocketResponses:
         value: Mapping[str, Any],
         at: float,
     ) -> list[Output]:
+        heard = Message(Side.RESPONSE, data, kind=_text(value, "type") or "")
+        self._keep(response.exchange, heard)
         response.lane = response.lane or _text(value, "stream_id")
         response.id = response.id or _text(value.get("response"), "id")
         outputs = self._numbered(response, response.frame(data, document, at))

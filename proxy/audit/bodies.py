@@ -30,6 +30,8 @@ FOLDER: Final = "bodies"
 COMPLETE: Final = "complete"
 PARTIAL: Final = "partial"
 LOST: Final = "lost"
+WEBSOCKET: Final = "websocket"
+"""What a record says of bodies that were messages (``Recording.message``)."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _DRAFT: Final = ".part"
@@ -77,6 +79,7 @@ class BodyStore:
         partial = recording.request.partial or recording.response.partial
         return {
             "state": PARTIAL if partial else COMPLETE,
+            **({"carrier": WEBSOCKET} if recording.on_socket else {}),
             "target": printable(recording.target, 4096),
             "request": request,
             "response": response,

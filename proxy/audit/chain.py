@@ -15,9 +15,12 @@ import hashlib
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import orjson
+
+from teeline.proxy.audit.encode import members
 
 VERSION: Final = 1
 GENESIS: Final = "0" * 64
@@ -67,17 +70,33 @@ class Chain:
 
         TypeError (of which orjson's error is one) where a value can't be written as JSON.
         """
-        seq = self.position.seq + 1
+        return self.seal(at, members(fields))
+
+    def seal(self, at: float, written: bytes) -> bytes:
+        """As ``link``, of members that are JSON already."""
+        before = self.position
+        seq = before.seq + 1
         head = {"v": VERSION, "chain": self.id, "seq": seq, "ts": timestamp(at)}
-        body = orjson.dumps({**head, **fields, "prev": self.position.head})[:-1]
-        digest = hashlib.sha256(body).hexdigest()
+        body = b'%b,%b%b"prev":"%b"' % (
+            orjson.dumps(head)[:-1],
+            written,
+            b"," if written else b"",
+            before.head.encode(),
+        )
+        digest = _SHA(body).hexdigest()
         self.position = Position(seq, digest)
         return b'%b,"hash":"%b"}\n' % (body, digest.encode())
 
 
 def timestamp(at: float) -> str:
     """Unix seconds as RFC 3339, UTC, with microseconds."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    second, micro = divmod(int(at * 1e6 + 0.5), 1_000_000)
+    return f"{_second(second)}.{micro:06}Z"
+
+
+@lru_cache(maxsize=16)
+def _second(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")[:-6]
 
 
 def seconds(ts: object) -> float | None:

@@ -14,7 +14,7 @@ from teeline.proxy.audit.bodies import Keep as KeepBodies
 from teeline.proxy.audit.files import prepare
 from teeline.proxy.audit.record import Origin, ruleset_id
 from teeline.proxy.audit.sink import AuditSink, unwritable
-from teeline.proxy.audit.writer import SHARE, Rotation
+from teeline.proxy.audit.writer import SHARE, OnWritten, Rotation
 from teeline.proxy.capture import Capture
 from teeline.proxy.fingerprint import Fingerprint, SecretError, load_or_make
 from teeline.proxy.reports.model import tool_version
@@ -36,11 +36,16 @@ class Auditing(NamedTuple):
     fingerprint: Fingerprint
 
 
-def auditing(config: Config, tell: Tell | None = None, share: int = 1) -> Auditing | None:
-    """None where no log is written. ``tell`` takes the heads of the chain. Raises AuditError.
+def auditing(
+    config: Config,
+    tell: Tell | None = None,
+    on_written: OnWritten | None = None,
+    share: int = 1,
+) -> Auditing | None:
+    """None where no log is written. ``tell`` takes the heads of the chain, ``on_written`` its lines.
 
     ``share`` processes write to the same folder: what they are writing can't be deleted, so their
-    files are the smaller, the more of them there are.
+    files are the smaller, the more of them there are. Raises AuditError.
     """
     audit, bodies = config.audit, config.capture
     if not audit.enabled:
@@ -67,6 +72,7 @@ def auditing(config: Config, tell: Tell | None = None, share: int = 1) -> Auditi
         compress=audit.compress,
         capture=capture,
         keep_bodies=KeepBodies(bodies.keep_bytes, bodies.keep_days * _DAY) if capture else None,
+        on_written=on_written,
     )
     return Auditing(sink, capture, fingerprint)
 

@@ -20,7 +20,7 @@ import orjson
 
 from teeline.proxy.audit import bodies
 from teeline.proxy.audit.lookup import Found
-from teeline.proxy.audit.reproduce import UNKNOWN
+from teeline.proxy.audit.reproduce import UNKNOWN, as_post
 from teeline.proxy.reports.model import TOOL, tool_version
 
 REDACTED: Final = ["authorization", "<redacted>"]
@@ -112,6 +112,8 @@ class Export:
             return Captured(target, None, None, request_headers, response_headers, why)
         why = next((f"a body is {body.why}" for body in found if body.data is None), "")
         request, response = (body.data for body in found)
+        if request and capture.get("carrier") == bodies.WEBSOCKET:
+            request = as_post(request)
         return Captured(target, request, response, request_headers, response_headers, why)
 
 

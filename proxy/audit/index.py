@@ -23,6 +23,7 @@ from teeline.proxy.audit.chain import MAX_LINE, seconds
 from teeline.proxy.audit.files import LogName, is_packed, listed, open_log
 from teeline.proxy.audit.packing import DamagedError
 from teeline.proxy.audit.record import LOST
+from teeline.proxy.audit.sums import MOST_TIMES, TABLES, Exchange, Sums, Violation
 from teeline.proxy.text import int64
 
 SEVERITIES: Final = {"info": 1, "warn": 2, "fail": 3}
@@ -33,8 +34,8 @@ _WORDS: Final = 100_000
 _HEAD: Final = 67
 """Bytes at a line's end that hold its hash."""
 
-_EXCHANGE = f"INSERT INTO exchanges VALUES ({', '.join('?' * 23)})"
-_VIOLATION = "INSERT INTO violations VALUES (?, ?, ?, ?, ?, ?, ?)"
+_EXCHANGE = f"INSERT INTO exchanges VALUES ({', '.join('?' * len(Exchange._fields))})"
+_VIOLATION = f"INSERT INTO violations VALUES ({', '.join('?' * len(Violation._fields))})"
 
 Progress = Callable[[int, int], None]
 """Told of bytes done and bytes to do."""
@@ -53,6 +54,19 @@ class Position(NamedTuple):
     settled: bool = False
 
 
+class _Word(NamedTuple):
+    id: int
+    file: int
+
+
+class Step(NamedTuple):
+    """A step of catching up: its records, and the bytes done and to do, all files together."""
+
+    records: int
+    done: int
+    total: int
+
+
 class Line(NamedTuple):
     offset: int
     number: int
@@ -65,36 +79,53 @@ class Index:
     def __init__(self, folder: Path, db: sqlite3.Connection) -> None:
         self.folder = folder
         self.db = db
-        self._words: dict[str, int] = {}
+        self._words: dict[str, _Word] = {}
 
     def catch_up(self, progress: Progress = lambda done, of: None) -> int:
         """Indexes what is new; how many records that were. OSError, sqlite3.Error."""
+        added = 0
+        for step in self.steps():
+            added += step.records
+            progress(step.done, step.total)
+        return added
+
+    def steps(self, lines: int = _BATCH) -> Iterator[Step]:
+        """The same bit by bit: each step is a transaction of at most so many lines.
+
+        OSError, sqlite3.Error.
+        """
         files = listed(self.folder)
         self._forget(dict(files))
-        done, added = 0, 0
+        done = 0
         waiting = {name: self._waiting(name, path) for name, path in files}
         total = sum(waiting.values())
         for name, path in files:
             if waiting[name]:
-                for records, size in self._file(name, path):
-                    added += records
+                for records, size in self._file(name, path, lines):
                     done += size
-                    progress(done, max(total, done))
-        return added
+                    yield Step(records, done, max(total, done))
 
-    def word(self, text: str) -> int:
-        """The number of a word; within a transaction that may write."""
-        number = self._words.get(text)
-        if number is None:
-            found = self.db.execute("SELECT id FROM words WHERE word = ?", (text,)).fetchone()
-            if found is None:
-                cursor = self.db.execute("INSERT INTO words (word) VALUES (?)", (text,))
-                found = (cursor.lastrowid,)
-            number = int(found[0])
+    def word(self, text: str, file: int) -> int:
+        """The number of a word that a record of a file uses; within a transaction that may write."""
+        known = self._words.get(text)
+        if known is None or known.file < file:
+            known = self._marked(text, file)
             if len(self._words) >= _WORDS:
                 self._words.clear()
-            self._words[text] = number
-        return number
+            self._words[text] = known
+        return known.id
+
+    def _marked(self, text: str, file: int) -> _Word:
+        """A word, made where there is none, that now has this file as its youngest or a younger one."""
+        found = self.db.execute("SELECT id, file FROM words WHERE word = ?", (text,)).fetchone()
+        if found is None:
+            sql = "INSERT INTO words (word, file) VALUES (?, ?)"
+            return _Word(self.db.execute(sql, (text, file)).lastrowid or 0, file)
+        word = _Word(*found)
+        if word.file >= file:
+            return word
+        self.db.execute("UPDATE words SET file = ? WHERE id = ?", (file, word.id))
+        return _Word(word.id, file)
 
     def _position(self, name: LogName) -> Position | None:
         row = self.db.execute(
@@ -115,11 +146,11 @@ class Index:
             return 0 if position.settled else size
         return size - position.offset if size >= position.offset else size
 
-    def _file(self, name: LogName, path: Path) -> Iterator[tuple[int, int]]:
+    def _file(self, name: LogName, path: Path, most: int) -> Iterator[tuple[int, int]]:
         """Batches of a file: records and bytes, each in a transaction of its own."""
         try:
             with closing(_Reader(path)) as reader:
-                while (done := self._step(name, reader))[1]:
+                while (done := self._step(name, reader, most))[1]:
                     yield done
         except FileNotFoundError:
             return  # retention was faster
@@ -128,15 +159,15 @@ class Index:
         if is_packed(path):
             self.db.execute("UPDATE files SET settled = 1 WHERE chain = ? AND number = ?", name)
 
-    def _step(self, name: LogName, reader: _Reader) -> tuple[int, int]:
+    def _step(self, name: LogName, reader: _Reader, most: int) -> tuple[int, int]:
         try:
             with _transaction(self.db):
-                return self._batch(name, reader)
+                return self._batch(name, reader, most)
         except BaseException:
             self._words.clear()  # some may be of the transaction that is no more
             raise
 
-    def _batch(self, name: LogName, reader: _Reader) -> tuple[int, int]:
+    def _batch(self, name: LogName, reader: _Reader, most: int) -> tuple[int, int]:
         position = self._position(name)
         if position is not None and not reader.seek(position):
             self._drop(position.file)
@@ -144,7 +175,7 @@ class Index:
             position = None
         if position is None:
             position = self._begin(name)
-        lines = reader.lines(_BATCH)
+        lines = reader.lines(most)
         if not lines:
             return 0, 0
         records, skipped = self._add(position.file, lines)
@@ -167,8 +198,9 @@ class Index:
     def _add(self, file: int, lines: list[Line]) -> tuple[int, int]:
         """Indexes lines; how many records of exchanges they were, and how many no lines of a log."""
         first = self.db.execute("SELECT coalesce(max(n), 0) + 1 FROM exchanges").fetchone()[0]
-        exchanges: list[tuple[Any, ...]] = []
-        violations: list[tuple[Any, ...]] = []
+        exchanges: list[Exchange] = []
+        violations: list[Violation] = []
+        sums = Sums(SEVERITIES["fail"])
         skipped = 0
         for line in lines:
             try:
@@ -177,8 +209,10 @@ class Index:
                 if "kind" not in fields:
                     number = first + len(exchanges)
                     row = self._exchange(number, file, line, at, fields)
-                    violations += self._violations(number, at, fields.get("violations"))
+                    broken = self._violations(row, fields.get("violations"))
+                    violations += broken
                     exchanges.append(row)
+                    sums.add(row, broken)
                 elif fields["kind"] == LOST:
                     self.db.execute(
                         "INSERT INTO losses VALUES (?, ?, ?)", (file, at, _count(fields["count"]))
@@ -188,41 +222,52 @@ class Index:
                 skipped += 1
         self.db.executemany(_EXCHANGE, exchanges)
         self.db.executemany(_VIOLATION, violations)
+        sums.write(self.db)
         return len(exchanges), skipped
 
     def _exchange(
         self, number: int, file: int, line: Line, at: int, fields: Mapping[str, Any]
-    ) -> tuple[Any, ...]:
+    ) -> Exchange:
         timing, capture = fields["timing"], fields.get("capture")
         start = timing["start"]
         request_id = fields["request_id"]
-        return (
-            *(number, file, line.offset, len(line.data), line.number, at),
+        return Exchange(
+            number,
+            file,
+            line.offset,
+            len(line.data),
+            line.number,
+            at,
             str(fields["id"]),
-            *(self.word(str(fields[name] or "")) for name in ("upstream", "model", "operation")),
+            self.word(str(fields["upstream"] or ""), file),
+            self.word(str(fields["model"] or ""), file),
+            self.word(str(fields["operation"] or ""), file),
             fields["stream"] is True,
             None if fields["status"] is None else _count(fields["status"]),
             None if request_id is None else str(request_id),
-            self.word(str(fields["client"].get("key") or "")),
+            self.word(str(fields["client"].get("key") or ""), file),
             VERDICTS[fields["verdict"]],
             VERDICTS[fields["client_verdict"]],
-            *(self.word(str(fields[name] or "")) for name in ("ended", "inspection")),
-            *(_since(start, timing[name]) for name in ("end", "first_byte")),
+            self.word(str(fields["ended"] or ""), file),
+            self.word(str(fields["inspection"] or ""), file),
+            _since(start, timing["end"]),
+            _since(start, timing["first_byte"]),
             _count(fields["events"]),
             _count(fields["bytes"]["response"]),
             isinstance(capture, dict) and capture.get("state") != "lost",
         )
 
-    def _violations(self, exchange: int, at: int, found: Any) -> list[tuple[Any, ...]]:
+    def _violations(self, exchange: Exchange, found: Any) -> list[Violation]:
+        file = exchange.file
         return [
-            (
-                exchange,
-                at,
-                self.word(str(each["rule"])),
-                self.word(str(each["rule"]).partition(".")[0]),
+            Violation(
+                exchange.n,
+                exchange.at,
+                self.word(str(each["rule"]), file),
+                self.word(str(each["rule"]).partition(".")[0], file),
                 SEVERITIES[each["severity"]],
-                _count(each["count"]),
-                self.word(str(each["message"])),
+                max(0, min(_count(each["count"]), MOST_TIMES)),
+                self.word(str(each["message"]), file),
             )
             for each in found
         ]
@@ -234,11 +279,22 @@ class Index:
             if LogName(chain, number) not in present:
                 with _transaction(self.db):
                     self._drop(file)
+                    self._drop_words()
+
+    def _drop_words(self) -> None:
+        """Takes out the words that files which are gone were the last to use.
+
+        Another process may still know their numbers; it asks again before it uses one for a younger
+        file than it did before, which any file is that it can still index.
+        """
+        oldest = self.db.execute("SELECT coalesce(min(id), 1 << 62) FROM files").fetchone()[0]
+        self.db.execute("DELETE FROM words WHERE file < ?", (oldest,))
+        self._words.clear()
 
     def _drop(self, file: int) -> None:
         of_file = "(SELECT n FROM exchanges WHERE file = ?)"
         self.db.execute(f"DELETE FROM violations WHERE exchange IN {of_file}", (file,))
-        for table in ("exchanges", "losses"):
+        for table in ("exchanges", "losses", *TABLES):
             self.db.execute(f"DELETE FROM {table} WHERE file = ?", (file,))
         self.db.execute("DELETE FROM files WHERE id = ?", (file,))
 

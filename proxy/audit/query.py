@@ -7,6 +7,11 @@ One condition drives: it says which index is walked, in the order of time, so th
 of an answer come at once however many there are. Which one is found by counting a little; where it
 has several values (a rule of a family, 5xx), their walks are merged. The other conditions are looked
 at in each row.
+
+Every question takes a connection, and a connection belongs to one thread. Who asks in the process
+that keeps the index fresh (``indexkeeper.py``) opens ``schema.reader(folder)`` for a question or a
+few, in the thread that asks, and closes it again: that takes a fraction of a millisecond, sees what
+was committed last, waits for no writer, and never holds on to an index that was made anew since.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from teeline.proxy.audit.index import SEVERITIES, VERDICTS
+from teeline.proxy.audit.sums import HOUR
 
 _WORD_COLUMNS: Final = ("upstream", "model", "operation", "key", "ended")
 _CODE_COLUMNS: Final = ("verdict", "client")
@@ -92,6 +98,19 @@ class Broken(NamedTuple):
     severity: int
     times: int
     message: str
+
+
+class Hours(NamedTuple):
+    """Whole hours from ``first`` to before ``end`` (since 1970) within ``since`` and ``until``
+    (microseconds), and the conditions on upstreams over ``e``.
+    """
+
+    first: int
+    end: int
+    since: int
+    until: int
+    where: str
+    values: list[Any]
 
 
 class Condition(NamedTuple):
@@ -180,12 +199,51 @@ class Plan:
             _ANY_TIME[1] if filters.until is None else round(filters.until * 1e6),
         )
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether it is about some time, rather than about all of it."""
+        return self._times != _ANY_TIME
+
     def where(self) -> tuple[str, list[Any]]:
-        """All conditions as one expression over ``e``; for sums, where no order counts."""
-        clauses, values = _all_of(self._conditions, "e")
+        """All conditions as one expression over ``e``, to be looked at in each record."""
+        return self._within_time(*_all_of(self._conditions, "e"))
+
+    def counted(self) -> tuple[str, list[Any]]:
+        """The same for sums over all records that pass, in whatever order SQLite finds them.
+
+        Those of a few values are looked up by them; those with some violation are a set.
+        """
+        free = [each for each in self._conditions if each.table == "v"]
+        free += [
+            each for each in self._conditions if each.table == "e" and self._passing(each) < _PROBE
+        ]
+        clauses, values = _all_of([each for each in self._conditions if each not in free], "e")
+        inner = [each for each in free if each.table == "v"]
+        outer = [each for each in free if each.table == "e"]
+        clauses += [_one_of(each, free=True) for each in outer]
+        if inner:
+            among = " AND ".join(_one_of(each, free=True) for each in inner)
+            clauses.append(f"e.n IN (SELECT v.exchange FROM violations v WHERE {among})")
+        values += [value for each in (*outer, *inner) for value in each.values]
+        return self._within_time(clauses, values)
+
+    def _within_time(self, clauses: list[str], values: list[Any]) -> tuple[str, list[Any]]:
         if self._times == _ANY_TIME:
             return " AND ".join(clauses) or "1", values
         return " AND ".join(["e.at >= ? AND e.at < ?", *clauses]), [*self._times, *values]
+
+    def hours(self) -> Hours | None:
+        """The whole hours that are asked for, and what is left over at both ends; None where the sums
+        of hours (sums.py) can't answer, since something else than time and upstream is asked for.
+        """
+        if any((each.table, each.column) != ("e", "upstream") for each in self._conditions):
+            return None
+        since, until = self._times
+        first, end = -(-since // HOUR), until // HOUR
+        if first >= end:
+            return None  # within an hour, or two, there is little to be counted
+        clauses, values = _all_of(self._conditions, "e")
+        return Hours(first, end, since, until, " AND ".join(clauses) or "1", values)
 
     def statements(self, *, newest: bool) -> list[tuple[str, list[Any]]]:
         """One statement a value of the driving condition."""
@@ -250,10 +308,10 @@ def _select(indexed: str = "") -> str:
     return f"SELECT {_ENTRY} FROM exchanges e {indexed} JOIN files f ON f.id = e.file"
 
 
-def _one_of(condition: Condition) -> str:
+def _one_of(condition: Condition, *, free: bool = False) -> str:
     # The plus sign keeps SQLite from walking this column's index instead of the driving one's.
-    marks = ", ".join("?" * len(condition.values))
-    return f"+{condition.table}.{condition.column} IN ({marks})"
+    marks, plus = ", ".join("?" * len(condition.values)), "" if free else "+"
+    return f"{plus}{condition.table}.{condition.column} IN ({marks})"
 
 
 def _conditions(db: sqlite3.Connection, filters: Filters) -> Iterator[Condition]:

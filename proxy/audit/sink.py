@@ -23,11 +23,11 @@ from teeline.proxy.audit.files import DiskFile, OpenFile, is_live, tail_of
 from teeline.proxy.audit.packing import pack
 from teeline.proxy.audit.record import Origin
 from teeline.proxy.audit.retention import Keep
-from teeline.proxy.audit.writer import ChainWriter, Rotation
+from teeline.proxy.audit.writer import ChainWriter, OnWritten, Rotation
 from teeline.proxy.background import Background
 from teeline.proxy.capture import Capture, Recording
-from teeline.proxy.sinks import SinkError
-from teeline.validators.events import Closed, Found, Opened
+from teeline.proxy.sinks import SinkError, ignored
+from teeline.validators.events import Closed
 from teeline.validators.model import Exchange
 
 log = logging.getLogger("teeline.audit")
@@ -52,9 +52,10 @@ class AuditSink:
 
     ``origin`` stands in each file's first line. ``max_bytes`` (all files together) and
     ``max_age_days`` bound what is kept. ``anchor`` is a file that gets the chain's heads, best on
-    another machine; ``tell`` takes them, too. ``capture`` says which exchanges' bodies go, by
-    ``keep_bodies``, into files beside the log. Closed files are packed where ``compress`` says so.
-    ``clock`` gives Unix seconds. ``queue_size`` exchanges may wait for the disk.
+    another machine; ``tell`` takes them, too. ``on_written`` is given the lines that were written.
+    ``capture`` says which exchanges' bodies go, by ``keep_bodies``, into files beside the log. Closed
+    files are packed where ``compress`` says so. ``clock`` gives Unix seconds. ``queue_size``
+    exchanges may wait for the disk.
     """
 
     name = "audit"
@@ -75,6 +76,7 @@ class AuditSink:
         compress: bool = True,
         capture: Capture | None = None,
         keep_bodies: KeepBodies | None = None,
+        on_written: OnWritten | None = None,
     ) -> None:
         self._capture = capture
         self._packer: Background[Path] | None = None
@@ -93,6 +95,7 @@ class AuditSink:
             rotation=rotation,
             pack=self._hand_to_packing,
             bodies=BodyStore(directory, keep_bodies) if keep_bodies is not None else None,
+            on_written=on_written,
         )
         self._background: Background[Exchange] = Background(
             "teeline-audit",
@@ -137,9 +140,9 @@ class AuditSink:
         if self._packer is not None:
             self._packer.start()
 
-    def opened(self, event: Opened) -> None: ...
+    opened = ignored
 
-    def found(self, event: Found) -> None: ...
+    found = ignored
 
     def closed(self, event: Closed) -> None:
         exchange = event.exchange

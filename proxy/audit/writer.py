@@ -15,17 +15,19 @@ meanwhile is itself a record of the chain.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from teeline.proxy.audit import record as records
 from teeline.proxy.audit import retention
 from teeline.proxy.audit.anchor import INTERVAL, Anchor
 from teeline.proxy.audit.bodies import BodyStore
 from teeline.proxy.audit.chain import Chain
+from teeline.proxy.audit.encode import Encoder, members
 from teeline.proxy.audit.files import LogFile, LogName, OpenFile, is_packed, new_chain_id, prepare
 from teeline.proxy.audit.record import Ended, Origin
 from teeline.proxy.audit.retention import Keep
@@ -48,15 +50,36 @@ class Rotation(NamedTuple):
     max_age: float = 86400.0
 
 
-Line = tuple[float | None, Mapping[str, Any]]
-"""A record and its time in Unix seconds; None for now."""
+class Line(NamedTuple):
+    """A record as JSON members, its time in Unix seconds (None for now), and whose it is."""
+
+    at: float | None
+    members: bytes
+    exchange: Exchange | None = None
+
+
+class Written(NamedTuple):
+    """A line that stands in its file, without its newline; ``exchange`` None for the chain's own
+    records.
+    """
+
+    at: float
+    chain: str
+    seq: int
+    line: bytes
+    exchange: Exchange | None
+
+
+OnWritten = Callable[[Sequence[Written]], None]
+"""Takes lines in the order of their chain, in the thread that writes it."""
 
 
 class ChainWriter:
     """Writes the chain of this process into ``folder``; ``clock`` gives Unix seconds.
 
     ``pack`` is given each file that is closed for good, its successor on the disk. ``bodies`` takes
-    what exchanges were asked to leave of their bodies; without it nothing is kept of them.
+    what exchanges were asked to leave of their bodies; without it nothing is kept of them. ``on_written``
+    is given every line of the chain behind its writing.
     """
 
     def __init__(
@@ -71,7 +94,9 @@ class ChainWriter:
         rotation: Rotation | None = None,
         pack: Callable[[Path], None] = lambda _: None,
         bodies: BodyStore | None = None,
+        on_written: OnWritten | None = None,
     ) -> None:
+        self._on_written = on_written
         self._folder = folder
         self._origin = origin
         self._keep = keep
@@ -84,6 +109,7 @@ class ChainWriter:
         self._pack = pack
         self._bodies = bodies
         self.chain = Chain(new_chain_id(clock()))
+        self._encoder = Encoder()
         self._file: LogFile | None = None
         self._name = LogName(self.chain.id, 0)
         self._after = "start"
@@ -147,7 +173,7 @@ class ChainWriter:
         try:
             self._make_ready()
             closing = records.close_record(self.recorded, self.lost)
-            self._write([*self._lost_records(Counter()), (None, closing)])
+            self._write([*self._lost_records(Counter()), Line(None, members(closing))])
             self._settle(0)
             self._sync()
         except OSError as error:
@@ -184,7 +210,8 @@ class ChainWriter:
         file = self._open_file(path)
         position = self.chain.position
         try:
-            line = self.chain.link(self._clock(), opening)
+            at = self._clock()
+            line = self.chain.link(at, opening)
             _write_all(file, line)
         except OSError:
             self.chain.position = position
@@ -193,6 +220,7 @@ class ChainWriter:
         self._file, self._name, self._size = file, name, len(line)
         self._opened_at = self._clock()
         self._dirty = True
+        self._give_out([Written(at, self.chain.id, self.chain.position.seq, line[:-1], None)])
 
     def _discard(self, file: LogFile, path: Path, name: LogName) -> None:
         """Takes a file back whose first line could not be written; that error is the one told."""
@@ -212,7 +240,7 @@ class ChainWriter:
         written: list[Line] = []
         for exchange in exchanges:
             try:
-                written.append((exchange.timing.end, self._record_of(exchange)))
+                written.append(Line(exchange.timing.end, self._record_of(exchange), exchange))
             except Exception as error:  # noqa: BLE001  one bad exchange must not lose its batch
                 log.error("audit: an exchange can't be recorded: %s", type(error).__name__)
         unwritable = len(exchanges) - len(written)
@@ -221,11 +249,12 @@ class ChainWriter:
             self._write([*lost, *written])
             self._settle(len(written), unwritable)
 
-    def _record_of(self, exchange: Exchange) -> dict[str, Any]:
-        fields = records.exchange_record(exchange)
+    def _record_of(self, exchange: Exchange) -> bytes:
+        written = self._encoder.exchange(exchange)
         if self._bodies is not None and isinstance(exchange.recording, Recording):
-            fields["capture"] = self._bodies.store(exchange.recording)
-        return fields
+            kept = members({"capture": self._bodies.store(exchange.recording)})
+            written = b"%b,%b" % (written, kept)
+        return written
 
     def _settle(self, recorded: int, unwritable: int = 0) -> None:
         """What was written stands in the books: exchanges, and losses that the chain now names."""
@@ -235,7 +264,7 @@ class ChainWriter:
 
     def _lost_records(self, more: Counter[str]) -> list[Line]:
         reasons = self._losses + more
-        return [(None, records.lost_record(reasons))] if reasons else []
+        return [Line(None, members(records.lost_record(reasons)))] if reasons else []
 
     def _write(self, lines: Sequence[Line]) -> None:
         """Appends one line a record, all or none."""
@@ -243,9 +272,10 @@ class ChainWriter:
         position = self.chain.position
         now = self._clock()
         try:
-            data = b"".join(
-                self.chain.link(now if at is None else at, fields) for at, fields in lines
-            )
+            sealed = [
+                self.chain.seal(now if each.at is None else each.at, each.members) for each in lines
+            ]
+            data = b"".join(sealed)
             _write_all(self._file, data)
         except BaseException as error:
             self.chain.position = position
@@ -254,6 +284,24 @@ class ChainWriter:
             raise
         self._size += len(data)
         self._dirty = True
+        if self._on_written is not None:
+            chain, seqs = self.chain.id, itertools.count(position.seq + 1)
+            self._give_out(
+                [
+                    Written(
+                        now if each.at is None else each.at, chain, seq, line[:-1], each.exchange
+                    )
+                    for each, line, seq in zip(lines, sealed, seqs, strict=False)
+                ]
+            )
+
+    def _give_out(self, written: Sequence[Written]) -> None:
+        if self._on_written is None:
+            return
+        try:
+            self._on_written(written)
+        except Exception as error:  # noqa: BLE001  the chain is what counts, and it is written
+            log.error("audit: records can't be told: %s", type(error).__name__)
 
     def _undo(self) -> None:
         """Cuts what a failed write left off the file; where that fails too, the file is left."""
@@ -300,7 +348,7 @@ class ChainWriter:
         # First said and on the disk, then done: a crash between leaves files, never a riddle.
         record = retention.record_of(self._folder, doomed)
         if record["deleted"]:
-            self._write([(None, record)])
+            self._write([Line(None, members(record))])
             self._sync()
         for file in doomed:
             file.delete()

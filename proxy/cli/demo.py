@@ -20,6 +20,8 @@ import click
 from rich.console import Console
 
 from teeline.config.model import ListenAddress
+from teeline.proxy.admin import AdminError
+from teeline.proxy.audit.configured import AuditError
 from teeline.proxy.cli import CANT_RUN
 from teeline.proxy.demo.findings import all_problems
 from teeline.proxy.demo.scenarios import SCENARIOS
@@ -30,6 +32,7 @@ from teeline.proxy.server import ServeError
 from teeline.proxy.text import printable
 
 _PORT = 8787
+_ADMIN_PORT = 8788
 
 
 @click.command("demo")
@@ -38,6 +41,11 @@ _PORT = 8787
     "--listen", metavar="HOST:PORT", help="Where the proxy listens [with --stay: 127.0.0.1:8787]."
 )
 @click.option("--host", help="As --listen, with port 8787; 0.0.0.0 inside a container.")
+@click.option(
+    "--admin",
+    metavar="HOST:PORT|off",
+    help="Where the live page is [with --stay: the proxy's host, port 8788 or a free one].",
+)
 @click.option(
     "--audit-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -49,6 +57,7 @@ def command(
     stay: bool,
     listen: str | None,
     host: str | None,
+    admin: str | None,
     audit_dir: Path | None,
 ) -> None:
     """Show what teeline finds: no key, no network.
@@ -58,13 +67,14 @@ def command(
     nothing else was reported, with 3 otherwise.
     """
     address = _address(stay, listen, host)
+    page = _page(stay, address, admin)
     try:
         folder = audit_dir or Path(tempfile.mkdtemp(prefix="teeline-demo-"))
-        ctx.exit(asyncio.run(_demo(address, folder, stay)))
+        ctx.exit(asyncio.run(_demo(address, folder, page, stay=stay, elsewhere=admin is None)))
     except BrokenPipeError:
         # Whoever read the output has enough; the group knows what to do.
         raise
-    except (DemoError, ServeError, OSError) as error:
+    except (AdminError, AuditError, DemoError, ServeError, OSError) as error:
         click.echo(f"teeline demo: {error}", err=True)
         ctx.exit(CANT_RUN)
 
@@ -73,18 +83,38 @@ def _address(stay: bool, listen: str | None, host: str | None) -> ListenAddress:
     if listen is not None and host is not None:
         raise click.UsageError("--listen names a host already; leave out --host")
     if listen is not None:
-        try:
-            return ListenAddress.parse(listen)
-        except ValueError as error:
-            raise click.UsageError(f"--listen: {error}") from None
+        return _parsed("--listen", listen)
     if host is not None:
         return ListenAddress(host.strip("[]"), _PORT)
     return ListenAddress("127.0.0.1", _PORT if stay else 0)
 
 
-async def _demo(address: ListenAddress, folder: Path, stay: bool) -> int:
+def _page(stay: bool, proxy: ListenAddress, admin: str | None) -> ListenAddress | None:
+    """Where the live page is to be; None for none."""
+    if admin is not None and not stay:
+        raise click.UsageError("--admin is for a demo that stays; add --stay")
+    if not stay or admin == "off":
+        return None
+    return ListenAddress(proxy.host, _ADMIN_PORT) if admin is None else _parsed("--admin", admin)
+
+
+def _parsed(option: str, text: str) -> ListenAddress:
+    try:
+        return ListenAddress.parse(text)
+    except ValueError as error:
+        raise click.UsageError(f"{option}: {error}") from None
+
+
+async def _demo(
+    address: ListenAddress,
+    folder: Path,
+    page: ListenAddress | None,
+    *,
+    stay: bool,
+    elsewhere: bool,
+) -> int:
     asyncio.get_running_loop().set_exception_handler(_say_stray)
-    async with stage(address, folder, sys.stdout, SCENARIOS) as up:
+    async with stage(address, folder, sys.stdout, SCENARIOS, page, elsewhere=elsewhere) as up:
         base_url = up.base_url
         click.echo(
             f"{len(SCENARIOS)} requests through the proxy at {base_url} to a relay with faults\n"
@@ -141,21 +171,22 @@ async def _stay(up: Stage, base_url: str) -> None:
         loop.add_signal_handler(number, stopped.set)
     try:
         up.live.raise_()
-        click.echo(_invitation(base_url))
+        click.echo(_invitation(base_url, up.page))
         await stopped.wait()
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
 
 
-def _invitation(base_url: str) -> str:
+def _invitation(base_url: str, page: str) -> str:
     names = ", ".join(scenario.name for scenario in SCENARIOS)
     models = textwrap.fill(
         names, 98, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
     )
     return (
         "\nRelay and proxy stay up; what is found shows below. Ctrl-C ends them.\n"
-        f"  export OPENAI_BASE_URL={base_url} OPENAI_API_KEY=none\n"
+        + (f"  live page: {page}\n" if page else "")
+        + f"  export OPENAI_BASE_URL={base_url} OPENAI_API_KEY=none\n"
         "  python -c 'import openai; print([m.id for m in openai.OpenAI().models.list()])'\n"
         f"  curl -N {base_url}/chat/completions -H 'Authorization: Bearer none' \\\n"
         "    -H 'Content-Type: application/json' \\\n"

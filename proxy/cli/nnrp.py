@@ -39,11 +39,11 @@ from teeline.proxy.nnrp.address import Address
 from teeline.proxy.nnrp.capture import read, recordings, replay
 from teeline.proxy.nnrp.tap import NnrpTap, TapError
 from teeline.proxy.nnrp.watch import Watch
+from teeline.proxy.observers import Observers
 from teeline.proxy.reports import RENDERERS
 from teeline.proxy.reports.model import Report, ReportedExchange, tool_version
 from teeline.proxy.schemapool import SchemaPool
 from teeline.proxy.sinks import Fanout, Sink, SinkError
-from teeline.proxy.tee import Observers
 from teeline.proxy.telemetry.sink import TelemetrySink
 from teeline.proxy.text import printable
 from teeline.proxy.tls import TLSFilesError, towards_clients, towards_upstream

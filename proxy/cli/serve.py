@@ -19,9 +19,19 @@ from teeline.config.load import ConfigError, Setting, load
 from teeline.config.model import Config, ListenAddress, UpstreamConfig
 from teeline.proxy.admin import AdminError, AdminServer
 from teeline.proxy.audit.configured import AuditError, kept_bodies
+from teeline.proxy.audit.indexkeeper import IndexKeeper
 from teeline.proxy.cli import CANT_RUN, USAGE
 from teeline.proxy.console import Console, ConsoleSink
-from teeline.proxy.process import log_stray, prepare, worker_count
+from teeline.proxy.monitor.configured import feed_of, monitor_of, page_url
+from teeline.proxy.monitor.pages import Monitor
+from teeline.proxy.process import (
+    EventLoopError,
+    event_loop,
+    log_stray,
+    prepare,
+    run,
+    worker_count,
+)
 from teeline.proxy.reports.model import tool_version
 from teeline.proxy.server import Listener, ServeError
 from teeline.proxy.serving import Service, ServingProcess
@@ -41,6 +51,8 @@ class Counting(Protocol):
     def requests(self) -> int: ...
 
 
+_INDEX_SECONDS = 2.0
+"""What the index gets to end the step under way; what is missing is caught up with later."""
 QUIET_SECONDS = 60.0
 """Without a request in this time after the start, a line says how to send one."""
 
@@ -82,13 +94,14 @@ def command(
         config = load(
             file, os.environ, _settings(upstream, listen, admin, audit_dir, no_audit, workers)
         )
+        new_loop = event_loop(os.environ)
         prepare()
-        asyncio.run(_serve(config, os.environ, _say))
+        run(_serve(config, os.environ, _say), new_loop)
     except ConfigError as error:
         for problem in error.problems:
             _say(f"teeline serve: {problem}")
         ctx.exit(USAGE)
-    except SinkError as error:
+    except (SinkError, EventLoopError) as error:
         _say(f"teeline serve: {error}")
         ctx.exit(USAGE)
     except (ServeError, AdminError, AuditError) as error:
@@ -120,27 +133,41 @@ def _settings(
         yield Setting(("workers",), int(workers) if is_number else workers, "--workers")
 
 
-def _service(config: Config, environ: Mapping[str, str]) -> Service:
+def _service(config: Config, environ: Mapping[str, str], monitor: Monitor | None) -> Service:
     """What serves: this process, or several. Raises SinkError and AuditError."""
-    if worker_count(config) == 1:
-        return ServingProcess(config, environ, ConsoleSink(sys.stdout))
-    return Supervisor(config, environ, Console(sys.stdout))
+    hub = None if monitor is None else monitor.hub
+    if worker_count(config) > 1:
+        return Supervisor(
+            config,
+            environ,
+            Console(sys.stdout),
+            on_live=None if hub is None else hub.take,
+            on_gone=None if hub is None else hub.gone,
+        )
+    feed = None if hub is None else feed_of(config, hub.take)
+    others = [] if feed is None else [feed]
+    return ServingProcess(config, environ, ConsoleSink(sys.stdout), others=others)
 
 
 async def _serve(config: Config, environ: Mapping[str, str], say: Say) -> None:
     """Serves until a signal comes. Raises ServeError, AdminError, SinkError and AuditError."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(log_stray)
-    service = _service(config, environ)
-    running = Running(config, service, version=tool_version())
-    admin = AdminServer(config.admin, service.meter, running.unready, running.status)
+    monitor = monitor_of(config)
+    service = _service(config, environ, monitor)
+    audit = config.audit
+    index = IndexKeeper(audit.dir) if audit.enabled and audit.index else None
+    running = Running(config, service, version=tool_version(), index=index)
+    admin = _admin(config, running, monitor)
     signals = _signals(loop)
     aside: list[asyncio.Task[None]] = []
     try:
         address = await admin.start()
         running.listeners = await service.start()
-        for line in banner(running.listeners, service, config, address):
+        for line in banner(running.listeners, service, config, address, monitor):
             say(line)
+        if index is not None:
+            index.start()
         aside = [loop.create_task(work) for work in _aside(service, config, say)]
         await signals.get()
         running.draining = True
@@ -151,7 +178,18 @@ async def _serve(config: Config, environ: Mapping[str, str], say: Say) -> None:
             task.cancel()
         await asyncio.gather(*aside, return_exceptions=True)
         await service.close()
+        if index is not None and not await index.stop(_INDEX_SECONDS):
+            say("teeline: warning: the index of the audit log was still being written at the end")
+        if monitor is not None:
+            await monitor.close()
         await admin.close()
+
+
+def _admin(config: Config, running: Running, monitor: Monitor | None) -> AdminServer:
+    meter, unready, status = running.service.meter, running.unready, running.status
+    if monitor is None:
+        return AdminServer(config.admin, meter, unready, status)
+    return AdminServer(config.admin, meter, unready, status, monitor.routes(), monitor.admits)
 
 
 def _signals(loop: asyncio.AbstractEventLoop) -> asyncio.Queue[None]:
@@ -186,6 +224,7 @@ def banner(
     service: Service,
     config: Config,
     admin: ListenAddress | None = None,
+    monitor: Monitor | None = None,
 ) -> Iterator[str]:
     """What is said at the start: where to point clients, and where findings go."""
     for listener in listeners:
@@ -197,6 +236,9 @@ def banner(
         yield f"capture: bodies of exchanges are kept in {audit}/bodies ({kept_bodies(config.capture)})"
     yield f"OTLP: {'on' if service.otlp else 'off (OTEL_EXPORTER_OTLP_ENDPOINT is not set)'}"
     yield f"admin: {'off' if admin is None else f'http://{admin}'}"
+    if admin is not None and monitor is not None:
+        once = "" if monitor.sessions is None else " (signs in once, within 15 minutes)"
+        yield f"live page: {page_url(admin, monitor.sessions)}{once}"
     if (workers := service.workers()) is not None:
         yield f"workers: {len(workers)}"
 

@@ -12,19 +12,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from teeline.config.model import Config, ListenAddress, SchemaConfig, UpstreamConfig, UpstreamURL
-from teeline.proxy.audit.record import Origin, ruleset_id
-from teeline.proxy.audit.sink import AuditSink
+from teeline.config.model import (
+    AdminConfig,
+    AuditConfig,
+    Config,
+    ListenAddress,
+    SchemaConfig,
+    UpstreamConfig,
+    UpstreamURL,
+)
 from teeline.proxy.console import ConsoleSink
 from teeline.proxy.demo.relay import Relay
 from teeline.proxy.demo.scenarios import SCENARIOS, Scenario
 from teeline.proxy.demo.traffic import Collector
-from teeline.proxy.reports.model import tool_version
-from teeline.proxy.schemapool import SchemaPool
-from teeline.proxy.server import ProxyServer
+from teeline.proxy.demo.watching import Watching, admin_config
+from teeline.proxy.serving import ServingProcess
 from teeline.proxy.sinks import Sink
 from teeline.validators.events import Closed, Found, Opened
-from teeline.validators.rules import register
 
 STOP_DEADLINE = 2.0
 """Seconds that open streams get when the demo is stopped."""
@@ -74,12 +78,16 @@ class Curtain:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What is up: the proxy's base URL for clients, and what the demo drives."""
+    """What is up: the proxy's base URL for clients, and what the demo drives.
+
+    ``page`` is the live page's address, empty where there is none.
+    """
 
     base_url: str
     relay: Relay
     collector: Collector
     live: Curtain
+    page: str = ""
 
 
 @asynccontextmanager
@@ -88,29 +96,41 @@ async def stage(
     audit_dir: Path,
     live: TextIO,
     scenarios: Sequence[Scenario] = SCENARIOS,
+    admin: ListenAddress | None = None,
+    *,
+    elsewhere: bool = False,
 ) -> AsyncIterator[Stage]:
     """Relay and proxy, up until the block ends.
 
     ``live`` is the stream on which violations are told as they happen, once the curtain is up.
-    Raises ServeError or OSError where something can't start.
+    ``admin`` is where the live page listens, or on a free port where that is taken and ``elsewhere``
+    set. Raises ServeError, AuditError, AdminError or OSError where something can't start.
     """
     relay, collector = Relay(scenarios, PACE), Collector()
     curtain = Curtain(ConsoleSink(live))
-    checker = SchemaPool(timeout=SCHEMA_TIMEOUT)
     try:
-        config = _config(await relay.start(), listen)
-        audit = AuditSink(audit_dir, origin=Origin(tool_version(), ruleset_id(register())))
-        proxy = ProxyServer(config, (collector, audit, curtain), checker)
+        config = _config(await relay.start(), listen, admin_config(admin, audit_dir), audit_dir)
+        watching = Watching(config)
+        # No variable of the environment: the demo tells nobody but who started it.
+        proxy = ServingProcess(config, {}, curtain, others=(collector, *watching.sinks))
         try:
-            listener = (await proxy.start())[0]
-            yield Stage(listener.base_url, relay, collector, curtain)
+            listeners = await proxy.start()
+            await watching.start(proxy, listeners, elsewhere=elsewhere)
+            yield Stage(listeners[0].base_url, relay, collector, curtain, watching.url)
         finally:
             await proxy.stop(STOP_DEADLINE)
+            await proxy.close()
+            await watching.stop()
     finally:
         await relay.stop()
-        await checker.close()
 
 
-def _config(relay_url: str, listen: ListenAddress) -> Config:
+def _config(relay_url: str, listen: ListenAddress, admin: AdminConfig, audit_dir: Path) -> Config:
     upstream = UpstreamConfig(UpstreamURL.parse(relay_url), name="demo-relay")
-    return Config((upstream,), listen=listen, schema=SchemaConfig(timeout=SCHEMA_TIMEOUT))
+    return Config(
+        (upstream,),
+        listen=listen,
+        schema=SchemaConfig(timeout=SCHEMA_TIMEOUT),
+        admin=admin,
+        audit=AuditConfig(dir=audit_dir),
+    )

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from teeline.proxy.clock import Clock
-from teeline.proxy.tee import UNINSPECTED, Observers, new_exchange
+from teeline.proxy.identity import new_exchange
+from teeline.proxy.observers import Observers
+from teeline.proxy.tee import UNINSPECTED
 from teeline.validators.events import Closed, Opened, Output, SchemaCheck, SchemaResult
 from teeline.validators.limits import Limits
 from teeline.validators.model import Ended, Exchange, Side

@@ -7,11 +7,13 @@ building spans and records around them (spans.py, logs.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from functools import lru_cache
+from typing import Final
 
 from teeline.proxy.telemetry import names
 from teeline.proxy.text import SHOWN, int64, printable
-from teeline.validators.model import Ended, Exchange, Violation
+from teeline.validators.model import Ended, Exchange, Timing, Violation
 
 Value = str | bool | int | float | list[str]
 Attributes = dict[str, Value]
@@ -25,7 +27,8 @@ _FINISH_REASONS = 16
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,63}\Z")
 _FAILED = frozenset({Ended.UPSTREAM_ABORTED, Ended.REFUSED, Ended.TIMEOUT})
 _DOUBLES = frozenset({"temperature", "top_p", "frequency_penalty", "presence_penalty"})
-_OTHER_ERROR = "_OTHER"  # the value that the conventions give to what isn't told apart
+OTHER_ERROR: Final = "_OTHER"
+"""The value that the conventions give to errors that aren't told apart."""
 
 
 class Folding:
@@ -91,13 +94,31 @@ class Describer:
         if exchange.error_type is None:
             return None
         known = self._error_types.admit(exchange.error_type)
-        return exchange.error_type if known else _OTHER_ERROR
+        return exchange.error_type if known else OTHER_ERROR
 
     def span(self, exchange: Exchange) -> Attributes:
         """All that is known of a closed exchange."""
+        error = self.error_type(exchange)
+        return {**self.own(exchange), **self.shared(exchange, error)}
+
+    def own(self, exchange: Exchange) -> Attributes:
+        """What differs from exchange to exchange."""
+        found: Attributes = {names.EXCHANGE_ID: exchange.id}
+        if exchange.response_id:
+            found[names.RESPONSE_ID] = self.text(exchange.response_id)
+        first = exchange.timing.first_event
+        if exchange.stream and first is not None:
+            found[names.RESPONSE_TIME_TO_FIRST_CHUNK] = max(0.0, first - exchange.timing.start)
+        for name, count in exchange.usage.items():
+            attribute = _counter(name)
+            if attribute is not None:
+                found[attribute] = int64(count)
+        return found
+
+    def shared(self, exchange: Exchange, error: str | None) -> Attributes:
+        """What comes back from exchange to exchange: it follows from ``shape`` of the same two."""
         found = self._who(exchange)
         found.update(self._answer(exchange))
-        found.update(_usage(exchange.usage))
         found[names.VERDICT] = exchange.verdict.value
         found[names.CLIENT_VERDICT] = exchange.client_verdict.value
         found[names.VIOLATIONS] = len(exchange.violations)
@@ -106,9 +127,8 @@ class Describer:
             found[names.ENDED] = exchange.ended.value
         if exchange.profile:
             found[names.PROFILE] = self.text(exchange.profile)
-        error_type = self.error_type(exchange)
-        if error_type is not None:
-            found[names.ERROR_TYPE] = error_type
+        if error is not None:
+            found[names.ERROR_TYPE] = error
         return found
 
     def violation(self, violation: Violation) -> Attributes:
@@ -125,13 +145,21 @@ class Describer:
             names.EVIDENCE: self.text(violation.evidence),
         }
 
+    def event(self, violation: Violation) -> Attributes:
+        """A violation's, as its exchange's span has it."""
+        found = self.violation(violation)
+        found[names.COUNT] = int64(violation.count)
+        found[names.MESSAGE] = self.text(violation.message)
+        return found
+
     def log(self, exchange: Exchange, violation: Violation) -> Attributes:
         """A violation's, and what finds its exchange where logs are read without spans."""
-        return {**self._who(exchange), **self.violation(violation)}
+        found: Attributes = {names.EXCHANGE_ID: exchange.id}
+        return {**found, **self._who(exchange), **self.violation(violation)}
 
     def audit(self, exchange: Exchange) -> Attributes:
         """What an audit record is found by where logs are indexed; the rest stands in its body."""
-        found = self._who(exchange)
+        found: Attributes = {names.EXCHANGE_ID: exchange.id, **self._who(exchange)}
         found[names.VERDICT] = exchange.verdict.value
         found[names.CLIENT_VERDICT] = exchange.client_verdict.value
         if exchange.status is not None:
@@ -142,7 +170,6 @@ class Describer:
 
     def _who(self, exchange: Exchange) -> Attributes:
         found: Attributes = {
-            names.EXCHANGE_ID: exchange.id,
             names.UPSTREAM: self.text(exchange.upstream),
             names.PROVIDER_NAME: names.PROVIDER_OPENAI,
             names.OPERATION_NAME: operation_name(exchange),
@@ -161,8 +188,6 @@ class Describer:
             found[names.OPENAI_API_TYPE] = names.API_TYPES[exchange.operation]
         if exchange.status is not None:
             found[names.HTTP_RESPONSE_STATUS_CODE] = int64(exchange.status)
-        if exchange.response_id:
-            found[names.RESPONSE_ID] = self.text(exchange.response_id)
         if exchange.response_model:
             found[names.RESPONSE_MODEL] = self.text(exchange.response_model)
         if exchange.finish:
@@ -172,9 +197,6 @@ class Describer:
             found[names.OPENAI_RESPONSE_SERVICE_TIER] = exchange.service_tier
         if _TOKEN.match(exchange.marks.fingerprint):
             found[names.OPENAI_RESPONSE_SYSTEM_FINGERPRINT] = exchange.marks.fingerprint
-        first = exchange.timing.first_event
-        if exchange.stream and first is not None:
-            found[names.RESPONSE_TIME_TO_FIRST_CHUNK] = max(0.0, first - exchange.timing.start)
         return found
 
 
@@ -198,15 +220,44 @@ def _settings(exchange: Exchange) -> Iterator[tuple[str, Value]]:
             yield attribute, int(value) if isinstance(value, float) else value
 
 
-def _usage(counts: Mapping[str, int]) -> Attributes:
-    found: Attributes = {}
-    for name, count in counts.items():
-        attribute = names.USAGE.get(name.rpartition(".")[2])
-        if attribute is not None:
-            found[attribute] = int64(count)
-    return found
+@lru_cache(maxsize=256)
+def _counter(name: str) -> str | None:
+    """The attribute of a counter by its wire name, of which there are few."""
+    return names.USAGE.get(name.rpartition(".")[2])
+
+
+def shape(exchange: Exchange, error: str | None) -> tuple[Hashable, ...]:
+    """All values that ``Describer.shared`` goes by; few of them come in many combinations.
+
+    ``error`` is ``Describer.error_type`` of the exchange.
+    """
+    violations = exchange.violations
+    return (
+        exchange.upstream,
+        exchange.operation,
+        exchange.model,
+        exchange.stream,
+        tuple(exchange.settings.items()),
+        exchange.status,
+        exchange.response_model,
+        tuple(exchange.finish),
+        exchange.service_tier,
+        exchange.marks.fingerprint,
+        (exchange.verdict, exchange.client_verdict, len(violations)) if violations else 0,
+        exchange.inspection,
+        exchange.ended,
+        exchange.profile,
+        error,
+    )
+
+
+def end_of(timing: Timing) -> float:
+    """The end of a span, which is never before its start."""
+    end = timing.end if timing.end is not None else timing.last_byte
+    return timing.start if end is None else max(end, timing.start)
 
 
 def nanoseconds(at: float) -> int:
     """Unix seconds as the integer nanoseconds that OTLP wants, within its unsigned 64 bits."""
-    return max(0, min(2**64 - 1, round(at * 1e9)))
+    count = int(at * 1e9 + 0.5)
+    return count if 0 <= count < 2**64 else 0 if count < 0 else 2**64 - 1

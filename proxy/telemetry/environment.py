@@ -37,6 +37,9 @@ from teeline.proxy.text import SHOWN, printable
 log = logging.getLogger("teeline.telemetry")
 
 CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+HTTP: Final = "http/protobuf"
+GRPC: Final = "grpc"
+_PROTOCOLS: Final = (HTTP, GRPC)
 _INSTANCE: Final = "service.instance.id"
 _TIMEOUT = 10.0
 _MAX_TIMEOUT = 60.0
@@ -58,10 +61,11 @@ _RATIO_SAMPLERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Where one signal goes: the OTLP exporter's arguments, and its queue."""
+    """Where one signal goes: the arguments of the OTLP/HTTP exporter, its queue, and the protocol."""
 
     options: Mapping[str, Any]
     queueing: Queueing
+    protocol: str = HTTP
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class MetricSignal:
     options: Mapping[str, Any]
     interval: float
     temporality: str
+    protocol: str = HTTP
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +119,11 @@ def read(environ: Mapping[str, str], version: str = "") -> Settings | None:
 
 
 def resource(environ: Mapping[str, str], version: str = "") -> Resource:
-    """Who sends: OTEL_RESOURCE_ATTRIBUTES, under OTEL_SERVICE_NAME or ``teeline``."""
-    attributes: dict[str, str] = {"service.name": "teeline"}
+    """Who sends: OTEL_RESOURCE_ATTRIBUTES, under OTEL_SERVICE_NAME or ``teeline``.
+
+    Each start has an id of its own, unless one is given: replicas' counters are different series.
+    """
+    attributes = {"service.name": "teeline", _INSTANCE: str(uuid.uuid4())}
     if version:
         attributes["service.version"] = version
     for pair in environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","):
@@ -155,7 +163,9 @@ def _signal(
     environ: Mapping[str, str], signal: str, path: str, prefix: str, default: Queueing
 ) -> Signal | None:
     options = _options(environ, signal, path)
-    return None if options is None else Signal(options, _queueing(environ, prefix, default))
+    if options is None:
+        return None
+    return Signal(options, _queueing(environ, prefix, default), _protocol(environ, signal))
 
 
 def _metrics(environ: Mapping[str, str]) -> MetricSignal | None:
@@ -169,27 +179,34 @@ def _metrics(environ: Mapping[str, str]) -> MetricSignal | None:
     interval = _whole(environ, "OTEL_METRIC_EXPORT_INTERVAL", _METRIC_INTERVAL)
     if interval <= 0:
         raise SinkError("OTEL_METRIC_EXPORT_INTERVAL must be a number of milliseconds above 0")
-    return MetricSignal(options, interval / 1000, temporality)
+    return MetricSignal(options, interval / 1000, temporality, _protocol(environ, "METRICS"))
 
 
 def _options(environ: Mapping[str, str], signal: str, path: str) -> dict[str, Any] | None:
     """The exporter's arguments; None where the signal is not to be exported."""
     if not _is_wanted(environ, f"OTEL_{signal}_EXPORTER", _ALSO.get(signal, "")):
         return None
-    variable, endpoint = _endpoint(environ, signal, path)
+    protocol = _protocol(environ, signal)
+    variable, endpoint = _endpoint(environ, signal, path if protocol == HTTP else "")
     if not endpoint:
         return None
+    # The value isn't repeated in what is said of it: an endpoint may hold a key.
     url = urllib.parse.urlsplit(endpoint)
     if url.scheme not in ("http", "https") or not url.hostname:
-        # The value isn't repeated: an endpoint may hold a key.
         raise SinkError(f"{variable} must be an http:// or https:// URL")
-    protocol = _either(environ, signal, "PROTOCOL") or "http/protobuf"
-    if protocol != "http/protobuf":
+    if protocol == GRPC and (url.path.strip("/") or url.query or "@" in url.netloc):
+        raise SinkError(f"{variable} must be scheme, host and port alone: gRPC knows no paths")
+    return {"endpoint": endpoint, **_connection(environ, signal)}
+
+
+def _protocol(environ: Mapping[str, str], signal: str) -> str:
+    protocol = _either(environ, signal, "PROTOCOL").lower() or HTTP
+    if protocol not in _PROTOCOLS:
         raise SinkError(
             f"OTEL_EXPORTER_OTLP_PROTOCOL={printable(protocol)} isn't supported; "
-            "set it to http/protobuf, with the collector's HTTP port (4318)"
+            f"one of {', '.join(_PROTOCOLS)}"
         )
-    return {"endpoint": endpoint, **_connection(environ, signal)}
+    return protocol
 
 
 def _is_wanted(environ: Mapping[str, str], variable: str, also: str) -> bool:
@@ -205,8 +222,8 @@ def _endpoint(environ: Mapping[str, str], signal: str, path: str) -> tuple[str, 
     variable = f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"
     if environ.get(variable):
         return variable, environ[variable]
-    base = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
-    return "OTEL_EXPORTER_OTLP_ENDPOINT", f"{base.rstrip('/')}/{path}" if base else ""
+    base = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").rstrip("/")
+    return "OTEL_EXPORTER_OTLP_ENDPOINT", f"{base}/{path}".rstrip("/") if base else ""
 
 
 def _either(environ: Mapping[str, str], signal: str, name: str) -> str:

@@ -1,8 +1,8 @@
 """Log records: violations as they are found, summaries of damped ones, audit records and heads.
 
 The only module that imports ``opentelemetry._logs``, ``opentelemetry.sdk._logs`` and the OTLP
-exporter for them: they are private in name and still change. What doesn't belong here: attributes
-(attributes.py), spans (spans.py).
+exporter for them (over gRPC: grpcexport.py): they are private in name and still change. What
+doesn't belong here: attributes (attributes.py), spans (spans.py).
 
 As with spans, the event loop only queues; the record is built in the SDK's export thread.
 """
@@ -26,7 +26,10 @@ from opentelemetry.sdk._logs.export import (
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+from teeline.proxy.audit.chain import parse
 from teeline.proxy.audit.record import exchange_record
+from teeline.proxy.audit.writer import Written
+from teeline.proxy.background import detached
 from teeline.proxy.telemetry import names
 from teeline.proxy.telemetry.attributes import Attributes, Describer, nanoseconds
 from teeline.proxy.telemetry.pipeline import Outlet, Sampling, Tally, is_kept
@@ -50,6 +53,8 @@ _SEVERITIES = {
 }
 
 
+_ATTRIBUTES = 1024
+"""Bytes that a record takes beside its body, about."""
 _UNUSED = LogRecordLimits(0, 0, 0, 0)
 
 
@@ -77,12 +82,12 @@ class Told(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """An exchange whose audit record is told."""
+    """An exchange whose audit record is told though no log is written."""
 
     exchange: Exchange
 
 
-Item = Told | Note | Recorded
+Item = Told | Note | Recorded | Written
 
 
 class DeferredRecord(LogRecord):
@@ -115,7 +120,7 @@ class LogBuilder(LogRecordExporter):
         self._sampling = sampling
         self._resource = resource
         self._scope = scope
-        self._outlet = Outlet(tally, self._build, self._send, exporter.shutdown)
+        self._outlet = Outlet(tally, self._build, self._send, exporter.shutdown, _weight)
 
     def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
         done = self._outlet.send(batch)
@@ -138,6 +143,8 @@ class LogBuilder(LogRecordExporter):
             record = self._told(item)
         elif isinstance(item, Recorded):
             record = self._recorded(item.exchange)
+        elif isinstance(item, Written):
+            record = self._written(item)
         else:
             record = self._record(*item)
         return ReadableLogRecord(record, self._resource, self._scope)
@@ -159,7 +166,7 @@ class LogBuilder(LogRecordExporter):
         )
 
     def _recorded(self, exchange: Exchange) -> LogRecord:
-        """The audit record as it stands in the log, without what chains it."""
+        """What the audit log would say, had one been written."""
         timing = exchange.timing
         return self._record(
             names.AUDIT_EVENT,
@@ -167,8 +174,20 @@ class LogBuilder(LogRecordExporter):
             Severity.INFO,
             orjson.dumps(exchange_record(exchange)).decode(),
             self._describer.audit(exchange),
-            self._sampling.context(exchange, names.SCOPE, keep=is_kept(exchange)),
+            self._context(exchange),
         )
+
+    def _written(self, written: Written) -> LogRecord:
+        """A line of the audit log byte by byte, so that its hash can be checked wherever it lies."""
+        exchange = written.exchange
+        attributes = {} if exchange is None else self._describer.audit(exchange)
+        attributes.update(_place_in_chain(written))
+        context = None if exchange is None else self._context(exchange)
+        body = written.line.decode()
+        return self._record(names.AUDIT_EVENT, written.at, Severity.INFO, body, attributes, context)
+
+    def _context(self, exchange: Exchange) -> Context:
+        return self._sampling.context(exchange, names.SCOPE, keep=is_kept(exchange))
 
     def _record(
         self,
@@ -191,6 +210,26 @@ class LogBuilder(LogRecordExporter):
             attributes=attributes,
             event_name=event,
         )
+
+
+def _weight(built: ReadableLogRecord) -> int:
+    """Bodies differ most: an audit record may be of a hundred violations."""
+    body = built.log_record.body
+    return _ATTRIBUTES + (len(body) if isinstance(body, str) else 0)
+
+
+def _place_in_chain(written: Written) -> Attributes:
+    """What shows, wherever the records are stored, that one is missing or isn't what it was."""
+    record = parse(written.line)
+    found: Attributes = {
+        names.AUDIT_CHAIN: record.chain,
+        names.AUDIT_SEQ: record.seq,
+        names.AUDIT_PREV: record.prev,
+        names.AUDIT_HASH: record.hash,
+    }
+    if record.kind:
+        found[names.AUDIT_KIND] = record.kind
+    return found
 
 
 class LogPipeline:
@@ -219,11 +258,20 @@ class LogPipeline:
             # Limits and resource that nobody reads: the defaults are made anew for each record.
             self._processor.on_emit(QueuedRecord(record, self._empty, None, _UNUSED))
 
-    def flush(self) -> None:
-        """Blocks until the queue is empty, or each batch in it has failed."""
-        self._processor.force_flush()
+    async def flush(self, deadline: float) -> None:
+        """Waits until the queue is empty, or each batch in it has failed; TimeoutError."""
+        await detached(self._processor.force_flush, "teeline-log-flush", deadline)
 
-    def shutdown(self) -> None:
-        """Blocks until the thread has ended; what is left in the queue is lost and counted."""
+    async def stop(self, deadline: float) -> bool:
+        """Ends the thread; what is left in the queue is lost and counted. False where ``deadline``
+        seconds were not enough.
+        """
+        try:
+            await detached(self._shut_down, "teeline-log-shutdown", deadline)
+        except TimeoutError:
+            return False
+        return True
+
+    def _shut_down(self) -> None:
         self._builder.shutdown()
         self._processor.shutdown()  # type: ignore[no-untyped-call]

@@ -12,12 +12,18 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from teeline.proxy.background import Background
 from teeline.proxy.telemetry import instruments, names
-from teeline.proxy.telemetry.attributes import Describer, Folding, Server, operation_name
+from teeline.proxy.telemetry.attributes import (
+    OTHER_ERROR,
+    Describer,
+    Folding,
+    Server,
+    operation_name,
+)
 from teeline.proxy.telemetry.instruments import INSTRUMENTS, Instrument, Kind
 from teeline.validators.events import Closed, Found, Opened
 from teeline.validators.model import Exchange, Violation
@@ -33,6 +39,8 @@ SERIES: Final = 2000
 """Series a metric at most; what comes beyond goes into one that says so."""
 OVERFLOW: Final[Key] = ("\0overflow",)  # no upstream and no other part can be named so
 _REASONS = 32
+_KEPT = 1024
+_UNSETTLED: Final = frozenset({names.OTHER, OTHER_ERROR})
 _QUEUE = 65536
 _BATCH = 256
 _INTERVAL = 0.2
@@ -46,6 +54,14 @@ class Series(NamedTuple):
     values: Mapping[Key, Value]
 
 
+class _Histogram:
+    __slots__ = ("buckets", "sum")
+
+    def __init__(self, buckets: int) -> None:
+        self.buckets = [0] * buckets
+        self.sum = 0.0
+
+
 class Numbers:
     """The numbers of one metric. One thread records; any may take a snapshot."""
 
@@ -54,8 +70,7 @@ class Numbers:
         self._limit = limit
         self._bounds = instrument.bounds
         self._counts: dict[Key, int] = {}
-        self._buckets: dict[Key, list[int]] = {}
-        self._sums: dict[Key, float] = {}
+        self._histograms: dict[Key, _Histogram] = {}
 
     def add(self, key: Key, count: int = 1) -> None:
         counts = self._counts
@@ -65,20 +80,19 @@ class Numbers:
 
     def record(self, key: Key, value: float) -> None:
         """One value of a histogram; a bucket takes values up to its bound, bound included."""
-        buckets = self._buckets.get(key)
-        if buckets is None:
-            if len(self._buckets) >= self._limit:
+        histogram = self._histograms.get(key)
+        if histogram is None:
+            if len(self._histograms) >= self._limit:
                 key = OVERFLOW
-            buckets = self._buckets.setdefault(key, [0] * (len(self._bounds) + 1))
-        buckets[bisect_left(self._bounds, value)] += 1
-        self._sums[key] = self._sums.get(key, 0.0) + value
+            histogram = self._histograms.setdefault(key, _Histogram(len(self._bounds) + 1))
+        histogram.buckets[bisect_left(self._bounds, value)] += 1
+        histogram.sum += value
 
     def snapshot(self) -> Series:
         if self.instrument.kind is not Kind.HISTOGRAM:
             return Series(self.instrument, dict(self._counts))
-        sums = dict(self._sums)
         taken: dict[Key, Value] = {
-            key: (list(buckets), sums.get(key, 0.0)) for key, buckets in list(self._buckets.items())
+            key: (list(each.buckets), each.sum) for key, each in list(self._histograms.items())
         }
         return Series(self.instrument, taken)
 
@@ -142,8 +156,27 @@ class Meter:
         return [series for series in taken if series.values]
 
 
+class _Keys(NamedTuple):
+    """The series that an exchange adds to: the part of their keys that follows from ``_shape``."""
+
+    exchanges: Key
+    skipped: Key | None
+    upstream: Key
+    client: Key | None
+    """Of the GenAI histograms; only operations that the conventions know have them."""
+    duration: Key
+    input: Key
+    output: Key
+    settled: bool
+    """They will be the same whatever else is seen: no name folded that may be admitted later."""
+
+
 class Recorder:
-    """What a closed exchange and a violation add; used by one thread at a time."""
+    """What a closed exchange and a violation add; used by one thread at a time.
+
+    The keys of the series are worked out once for all exchanges that have the same names, status and
+    outcome, as most do.
+    """
 
     def __init__(self, meter: Meter, servers: Mapping[str, Server]) -> None:
         self._servers = servers
@@ -157,6 +190,7 @@ class Recorder:
         self._violations = meter[instruments.VIOLATIONS]
         self._skipped = meter[instruments.INSPECTION_SKIPPED]
         self._lag = meter[instruments.INSPECTION_LAG]
+        self._known: dict[Hashable, _Keys] = {}
 
     def violation(self, exchange: Exchange, violation: Violation) -> None:
         rule = violation.rule
@@ -165,40 +199,81 @@ class Recorder:
 
     def exchange(self, exchange: Exchange, at: float) -> None:
         """``at``: when the verdict stood."""
-        operation = operation_name(exchange)
-        model = self._describer.model(exchange, exchange.model)
-        ended = None if exchange.ended is None else exchange.ended.value
-        verdicts = (exchange.verdict.value, exchange.client_verdict.value)
-        self._exchanges.add((exchange.upstream, operation, model, *verdicts, ended))
-        if exchange.inspection != "full":
-            self._skipped.add((exchange.upstream, self._reason(exchange.inspection)))
-        timing = exchange.timing
-        if timing.end is not None:
-            self._lag.record((exchange.upstream,), max(0.0, at - timing.end))
-        if exchange.operation in names.OPERATIONS:
-            self._client(exchange, operation, model)
+        keys = self._keys(exchange)
+        self._exchanges.add(keys.exchanges)
+        if keys.skipped is not None:
+            self._skipped.add(keys.skipped)
+        end = exchange.timing.end
+        if end is not None:
+            self._lag.record(keys.upstream, max(0.0, at - end))
+        if keys.client is not None:
+            self._record_client(exchange, keys, keys.client)
 
-    def _client(self, exchange: Exchange, operation: str, model: str | None) -> None:
-        """The GenAI histograms; only operations that the conventions know have them."""
-        response = self._describer.model(exchange, exchange.response_model)
-        server = self._servers.get(exchange.upstream, (None, None))
-        who = (exchange.upstream, operation, names.PROVIDER_OPENAI, model, response, *server)
+    def _record_client(self, exchange: Exchange, keys: _Keys, who: Key) -> None:
         timing = exchange.timing
         if timing.end is not None:
-            error = self._describer.error_type(exchange)
-            self._duration.record((*who, error), max(0.0, timing.end - timing.start))
+            self._duration.record(keys.duration, max(0.0, timing.end - timing.start))
         if exchange.stream and timing.first_event is not None:
             self._first.record(who, max(0.0, timing.first_event - timing.start))
             if (between := time_per_chunk(exchange)) is not None:
                 self._between.record(who, between)
         for kind, count in reported_tokens(exchange.usage):
-            self._tokens.record((*who, kind), count)
+            self._tokens.record(keys.input if kind == "input" else keys.output, count)
+
+    def _keys(self, exchange: Exchange) -> _Keys:
+        shape = _shape(exchange)
+        keys = self._known.get(shape)
+        if keys is None:
+            keys = self._new_keys(exchange)
+            if keys.settled:
+                if len(self._known) >= _KEPT:
+                    self._known.clear()
+                self._known[shape] = keys
+        return keys
+
+    def _new_keys(self, exchange: Exchange) -> _Keys:
+        upstream, operation = exchange.upstream, operation_name(exchange)
+        model = self._describer.model(exchange, exchange.model)
+        response = self._describer.model(exchange, exchange.response_model)
+        error = self._describer.error_type(exchange)
+        ended = None if exchange.ended is None else exchange.ended.value
+        verdicts = (exchange.verdict.value, exchange.client_verdict.value)
+        whole = exchange.inspection == "full"
+        reason = None if whole else self._reason(exchange.inspection)
+        server = self._servers.get(upstream, (None, None))
+        who = (upstream, operation, names.PROVIDER_OPENAI, model, response, *server)
+        return _Keys(
+            exchanges=(upstream, operation, model, *verdicts, ended),
+            skipped=None if whole else (upstream, reason),
+            upstream=(upstream,),
+            client=who if exchange.operation in names.OPERATIONS else None,
+            duration=(*who, error),
+            input=(*who, "input"),
+            output=(*who, "output"),
+            settled=not {model, response, error, reason} & _UNSETTLED,
+        )
 
     def _reason(self, inspection: str) -> str:
         """``body-limit`` of ``partial (body-limit)``."""
         _, bracket, reason = inspection.partition("(")
         word = reason.partition(",")[0].rstrip(")").strip() if bracket else inspection
         return word if self._reasons.admit(word) else names.OTHER
+
+
+def _shape(exchange: Exchange) -> tuple[Hashable, ...]:
+    """All values that the keys of an exchange's series follow from."""
+    violations = exchange.violations
+    return (
+        exchange.upstream,
+        exchange.operation,
+        exchange.model,
+        exchange.response_model,
+        exchange.status,
+        exchange.error_type,
+        exchange.ended,
+        exchange.inspection,
+        (exchange.verdict, exchange.client_verdict) if violations else None,
+    )
 
 
 def time_per_chunk(exchange: Exchange) -> float | None:
@@ -211,13 +286,12 @@ def time_per_chunk(exchange: Exchange) -> float | None:
 
 def reported_tokens(usage: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """Tokens by ``input`` and ``output``, where a relay reported them."""
-    for kind, members in (
-        ("input", ("prompt_tokens", "input_tokens")),
-        ("output", ("completion_tokens", "output_tokens")),
-    ):
-        count = next((usage[member] for member in members if member in usage), None)
-        if count is not None and 0 <= count < 2**63:
-            yield kind, count
+    count = usage.get("prompt_tokens", usage.get("input_tokens"))
+    if count is not None and 0 <= count < 2**63:
+        yield "input", count
+    count = usage.get("completion_tokens", usage.get("output_tokens"))
+    if count is not None and 0 <= count < 2**63:
+        yield "output", count
 
 
 class MetricsSink:

@@ -26,6 +26,7 @@ RESPONSE_TIME_TO_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
 USAGE_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 USAGE_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 USAGE_CACHE_READ_INPUT_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+USAGE_CACHE_CREATION_INPUT_TOKENS: Final = "gen_ai.usage.cache_creation.input_tokens"
 USAGE_REASONING_OUTPUT_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
 REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
 REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
@@ -87,6 +88,9 @@ AUDIT_HEAD_EVENT: Final = "teeline.audit.head"
 AUDIT_CHAIN: Final = "teeline.audit.chain"
 AUDIT_SEQ: Final = "teeline.audit.seq"
 AUDIT_HASH: Final = "teeline.audit.hash"
+AUDIT_PREV: Final = "teeline.audit.prev"
+AUDIT_KIND: Final = "teeline.audit.kind"
+"""Of records that are no exchange: open, lost, retention, close."""
 
 # --- metrics: GenAI -----------------------------------------------------------------------------
 TOKEN_USAGE: Final = "gen_ai.client.token.usage"
@@ -145,6 +149,7 @@ USAGE: Final = {
     "completion_tokens": USAGE_OUTPUT_TOKENS,
     "output_tokens": USAGE_OUTPUT_TOKENS,
     "cached_tokens": USAGE_CACHE_READ_INPUT_TOKENS,
+    "cache_write_tokens": USAGE_CACHE_CREATION_INPUT_TOKENS,
     "reasoning_tokens": USAGE_REASONING_OUTPUT_TOKENS,
 }
 """The last part of a counter's wire name (``prompt_tokens_details.cached_tokens``) by its

@@ -45,6 +45,7 @@ SPAN: Final[Mapping[str, str]] = {
     names.USAGE_INPUT_TOKENS: "as reported; never estimated",
     names.USAGE_OUTPUT_TOKENS: "as reported; never estimated",
     names.USAGE_CACHE_READ_INPUT_TOKENS: "as reported",
+    names.USAGE_CACHE_CREATION_INPUT_TOKENS: "as reported (`cache_write_tokens`)",
     names.USAGE_REASONING_OUTPUT_TOKENS: "as reported",
     names.HTTP_RESPONSE_STATUS_CODE: "the answer's",
     names.ERROR_TYPE: "only where the operation failed: a status, how it ended, or the error's type",
@@ -80,13 +81,17 @@ Where it goes is said by OpenTelemetry's own variables; without an endpoint it g
 """
 
 _VARIABLES: Final[Mapping[str, str]] = {
-    "OTEL_EXPORTER_OTLP_ENDPOINT": "the collector, by OTLP over HTTP, for all signals; "
+    "OTEL_EXPORTER_OTLP_ENDPOINT": "the collector, for all signals; "
     "`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` and so on for one",
+    "OTEL_EXPORTER_OTLP_PROTOCOL": "`http/protobuf` (the default; the collector's port 4318) or "
+    "`grpc` (port 4317, no path), which needs `pip install 'teeline[grpc]'`; "
+    "`OTEL_EXPORTER_OTLP_TRACES_PROTOCOL` and so on for one signal",
     "OTEL_EXPORTER_OTLP_HEADERS, _TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_KEY, "
     "_CLIENT_CERTIFICATE": "how to talk to it; for one signal in the same way",
     "OTEL_TRACES_EXPORTER, OTEL_LOGS_EXPORTER, OTEL_METRICS_EXPORTER": "`otlp` or `none`; "
     "metrics also `prometheus`, which the admin port serves anyway",
-    "OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES": "who sends; `teeline` by default",
+    "OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES": "who sends; `teeline` by default, with a "
+    "`service.instance.id` made anew at each start",
     "OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG": "which clean exchanges have spans; those that "
     "broke a rule (warn, fail) always have. `parentbased_traceidratio` and `0.1` spare nine tenths "
     "of what spans cost",
@@ -104,7 +109,8 @@ A collector that is down, slow or refusing costs records, never traffic: queues 
 can't hold is counted in `{names.EXPORT_DROPPED}` and said once a minute. Metrics lose nothing: what one
 export could not deliver, the next one holds.
 
-[examples/collector.yaml](examples/collector.yaml) is a configuration for the OpenTelemetry Collector,
+[examples/collector.yaml](examples/collector.yaml) is a configuration for the OpenTelemetry Collector;
+[clickhouse.md](clickhouse.md) has one for ClickHouse and the questions of a review in SQL;
 [examples/prometheus-rules.yaml](examples/prometheus-rules.yaml) has alerts,
 [examples/grafana-dashboard.json](examples/grafana-dashboard.json) a dashboard.
 """
@@ -121,8 +127,8 @@ _EVENTS: Final[Mapping[str, str]] = {
     names.VIOLATION_EVENT: "a rule is broken for the first time in an exchange, told while it goes "
     "on: warn 13, fail 17, and with `telemetry.info_records` info 9. The body is the message",
     names.SUMMARY_EVENT: "the window of a damped rule has ended",
-    names.AUDIT_EVENT: "with `audit.otlp`: an exchange is closed. The body is its audit record as "
-    "JSON, without its place in the chain",
+    names.AUDIT_EVENT: "with `audit.otlp`: a line of the audit log was written. The body is the line, "
+    "byte by byte",
     names.AUDIT_HEAD_EVENT: "with `audit.otlp`, once a minute and at the end: the head of the audit "
     "log's chain, which shows later that nothing is missing before it",
 }
@@ -136,6 +142,12 @@ Damping: of a rule that an upstream breaks again and again, {damping.FIRST} reco
 then a summary with the rule, the upstream, `{names.SINCE}`, `{names.COUNT}` and
 `{names.LEFT_OUT}`.
 Spans, metrics and the audit log have all of them.
+
+An audit record has `{names.AUDIT_CHAIN}`, `{names.AUDIT_SEQ}`, `{names.AUDIT_PREV}` and
+`{names.AUDIT_HASH}`, a head all but `{names.AUDIT_PREV}`: what is missing or was changed shows in the
+collector's store as it does in the files ([ClickHouse](clickhouse.md)). The chain's own lines go
+out, too, under their `{names.AUDIT_KIND}` (`open`, `lost`, `retention`, `close`), so that `seq` has no
+gaps. Where no log is written (`audit.enabled: false`), records go out without these.
 """
 
 _METRICS: Final = f"""\

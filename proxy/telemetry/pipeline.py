@@ -3,17 +3,17 @@
 What belongs here: counting, the reason of a failed export, contexts and the sampling decision. What
 doesn't: the SDK's types of one signal (spans.py, logs.py), the OTEL_* variables (environment.py).
 
-The SDK's batch processors keep the queue and the thread. They drop silently where the queue is
-full, so ``Tally`` refuses earlier: what was admitted and not taken yet is never more than the queue
-holds.
+A queue that is full drops silently (the SDK's does), so ``Tally`` refuses earlier: what was admitted
+and not taken yet is never more than the queue holds.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Generic, TypeVar
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace.sampling import (
@@ -40,12 +40,15 @@ Source = TypeVar("Source")
 Built = TypeVar("Built")
 
 _KEPT = SamplingResult(Decision.RECORD_AND_SAMPLE)
+REQUEST: Final = 2 * 1024 * 1024
+"""Bytes of a request, about: gRPC receivers take 4 MiB unless told otherwise."""
 _QUIET = 60.0
 """Seconds between two lines about the same dead collector."""
 _SDK_LOGGERS = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.proto.http._log_exporter",
     "opentelemetry.exporter.otlp.proto.http.metric_exporter",
+    "opentelemetry.exporter.otlp.proto.grpc.exporter",
 )
 
 
@@ -54,7 +57,7 @@ class ExportReason(logging.Filter):
 
     The SDK's exporters return success or failure only; the reason stands in what they log, per
     batch and retry, with the exception's text in it, which may quote an endpoint's query and so a
-    key. What is kept is the status code or the exception's type.
+    key. What is kept is the status code (of HTTP or gRPC) or the exception's type.
     """
 
     def __init__(self) -> None:
@@ -73,13 +76,15 @@ class ExportReason(logging.Filter):
         for value in record.args if isinstance(record.args, tuple) else ():
             if isinstance(value, int) and not isinstance(value, bool):
                 self.text = f"HTTP {value}"
+            elif isinstance(value, enum.Enum):
+                self.text = f"gRPC {value.name}"
             elif isinstance(value, Exception):
                 self.text = type(value).__name__
         return False
 
 
 class Tally:
-    """The books of one signal; the event loop calls ``admit``, the SDK's thread the rest."""
+    """The books of one signal; the event loop calls ``admit``, the exporting thread the rest."""
 
     def __init__(
         self,
@@ -136,11 +141,12 @@ class Tally:
 
 
 class Outlet(Generic[Source, Built]):
-    """Between a batch processor and an exporter: builds what was deferred, exports it, keeps the
+    """Between a queue and an exporter: builds what was deferred, exports it, keeps the
     books.
 
     ``build`` returns None for what the sampler leaves out, which is no loss. ``export`` is True
-    where the collector took the batch. Neither may be trusted not to raise.
+    where the collector took the batch. Neither may be trusted not to raise. ``weigh`` gives about the
+    bytes of what was built: a batch beyond what receivers take is sent in several requests.
     """
 
     def __init__(
@@ -149,7 +155,9 @@ class Outlet(Generic[Source, Built]):
         build: Callable[[Source], Built | None],
         export: Callable[[Sequence[Built]], bool],
         shutdown: Callable[[], None],
+        weigh: Callable[[Built], int] | None = None,
     ) -> None:
+        self._weigh = weigh
         self._tally = tally
         self._build = build
         self._export = export
@@ -162,9 +170,15 @@ class Outlet(Generic[Source, Built]):
         if self._stopped:
             self._tally.lost(len(batch), "shut down before they were sent")
             return False
-        built = self._built(batch)
-        if not built:
-            return True
+        done = True
+        for part in self._parts(self._built(batch)):
+            done = self._sent(part) and done
+        return done
+
+    def _sent(self, built: Sequence[Built]) -> bool:
+        if self._stopped:
+            self._tally.lost(len(built), "shut down before they were sent")
+            return False
         try:
             done = self._export(built)
         except Exception as error:  # noqa: BLE001  see above
@@ -175,6 +189,24 @@ class Outlet(Generic[Source, Built]):
         else:
             self._tally.lost(len(built))
         return done
+
+    def _parts(self, built: Sequence[Built]) -> Iterator[Sequence[Built]]:
+        """What is built, in requests of a size that is taken."""
+        if self._weigh is None:
+            if built:
+                yield built
+            return
+        part: list[Built] = []
+        weight = 0
+        for item in built:
+            more = self._weigh(item)
+            if part and weight + more > REQUEST:
+                yield part
+                part, weight = [], 0
+            part.append(item)
+            weight += more
+        if part:
+            yield part
 
     def stop(self) -> None:
         """Ends the exporter's retries at once; idempotent."""

@@ -5,7 +5,7 @@ spans.py, logs.py), where it goes (environment.py), what is left out (damping.py
 behind the metrics (metrics.py).
 
 On the event loop ``found`` and ``closed`` only queue. Everything else, building included, happens
-in the SDK's batch threads. A collector that is slow or gone costs records, which are counted
+in threads of the pipelines. A collector that is slow or gone costs records, which are counted
 (``dropped``, for the metric teeline.export.dropped) and told of once a minute; it never blocks and
 nothing grows.
 """
@@ -16,11 +16,10 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.sdk.metrics.export import MetricExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import SpanExporter
@@ -28,8 +27,9 @@ from opentelemetry.sdk.trace.sampling import DEFAULT_ON, Sampler
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from teeline.proxy.audit.chain import timestamp
-from teeline.proxy.background import detached
-from teeline.proxy.telemetry import damping, environment, names, queues
+from teeline.proxy.audit.writer import Written
+from teeline.proxy.sinks import ignored
+from teeline.proxy.telemetry import damping, environment, exporters, names, queues
 from teeline.proxy.telemetry.attributes import Attributes, Describer, Server
 from teeline.proxy.telemetry.damping import Damper, Summary
 from teeline.proxy.telemetry.logs import (
@@ -39,16 +39,14 @@ from teeline.proxy.telemetry.logs import (
     Note,
     Recorded,
     Told,
-    otlp_log_exporter,
 )
 from teeline.proxy.telemetry.metricexport import INTERVAL, MetricExport
 from teeline.proxy.telemetry.metrics import Readings
 from teeline.proxy.telemetry.pipeline import ExportReason, Sampling, Tally
 from teeline.proxy.telemetry.queues import Queueing
 from teeline.proxy.telemetry.spans import Builder, SpanPipeline
-from teeline.proxy.telemetry.wire import DirectSpanExporter
 from teeline.proxy.text import SHOWN
-from teeline.validators.events import Closed, Found, Opened
+from teeline.validators.events import Closed, Found
 from teeline.validators.model import Severity
 
 log = logging.getLogger("teeline.telemetry")
@@ -69,6 +67,8 @@ class Choices:
 
     ``span_events``: violations stand on their exchange's span, too. ``info_records``: observations
     are log records, too. ``audit_records``: so are audit records and the heads of their chain.
+    ``chained``: an audit log is written, and gives its records to ``written``; without one, what
+    would have been recorded goes out.
     ``share``: how many processes tell of the same traffic; what is told in full before damping sets
     in is divided among them.
     """
@@ -76,6 +76,7 @@ class Choices:
     span_events: bool = True
     info_records: bool = False
     audit_records: bool = False
+    chained: bool = False
     share: int = 1
 
 
@@ -121,7 +122,7 @@ class TelemetrySink:
         self._events = max_span_events if choices.span_events else 0
         self._damper = Damper(first=max(1, damping.FIRST // choices.share))
         self._sweep: asyncio.TimerHandle | None = None
-        self._unsent_head = False
+        self._unsent = False  # the audit log, which has written something since the last drain
         self._in_time = True  # the last drain was; close waits for no collector that is late
         self._span_queueing = span_queueing
         self._log_queueing = log_queueing
@@ -164,9 +165,9 @@ class TelemetrySink:
         if metrics_alone:
             traces = logs = None
         return cls(
-            None if traces is None else DirectSpanExporter(**traces.options),
-            None if logs is None else otlp_log_exporter(**logs.options),
-            None if metrics is None else OTLPMetricExporter(**metrics.options),
+            exporters.span_exporter(traces),
+            exporters.log_exporter(logs),
+            exporters.metric_exporter(metrics),
             resource=settings.resource,
             choices=choices,
             meter=meter,
@@ -205,6 +206,7 @@ class TelemetrySink:
                 events=self._events,
             )
             self._spans = SpanPipeline(builder, self._span_tally, self._span_queueing)
+            self._spans.start()
         if self._log_exporter is not None:
             log_builder = LogBuilder(
                 self._log_exporter,
@@ -221,7 +223,7 @@ class TelemetrySink:
         if self._logs is not None:
             self._later()
 
-    def opened(self, event: Opened) -> None: ...
+    opened = ignored
 
     def found(self, event: Found) -> None:
         if self._logs is None:
@@ -236,8 +238,17 @@ class TelemetrySink:
     def closed(self, event: Closed) -> None:
         if self._spans is not None:
             self._spans.add(event.exchange)
-        if self._choices.audit_records and self._logs is not None:
+        choices = self._choices
+        if choices.audit_records and not choices.chained and self._logs is not None:
             self._logs.add(Recorded(event.exchange))
+
+    def written(self, lines: Sequence[Written]) -> None:
+        """Lines of the audit log as they stand in its chain; called in the thread that writes it."""
+        logs = self._logs
+        if logs is not None and self._choices.audit_records:
+            self._unsent = True
+            for line in lines:
+                logs.add(line)
 
     def witnessed(self, at: float, chain: str, seq: int, head: str) -> None:
         """A head of the audit log's chain, which shows later that nothing before it is missing.
@@ -253,7 +264,7 @@ class TelemetrySink:
             names.AUDIT_HASH: head,
         }
         text = f"audit head: chain {chain} seq {seq}"
-        self._unsent_head = True
+        self._unsent = True
         logs.add(Note(names.AUDIT_HEAD_EVENT, at, Severity.INFO, text, attributes))
 
     def summarize(self, now: float, *, last: bool = False) -> None:
@@ -271,9 +282,9 @@ class TelemetrySink:
 
         TimeoutError where the collector needs longer; what is left is counted at close."""
         self.summarize(time.time(), last=True)
-        self._unsent_head = False
+        self._unsent = False
         flushes: list[Awaitable[None]] = [
-            detached(pipeline.flush, "teeline-telemetry-flush", deadline)
+            pipeline.flush(deadline)
             for pipeline in (self._spans, self._logs)
             if pipeline is not None
         ]
@@ -293,9 +304,8 @@ class TelemetrySink:
             self._metrics = None
         pipelines = [p for p in (self._spans, self._logs) if p is not None]
         self._spans = self._logs = None
-        stops = (detached(p.shutdown, "teeline-telemetry-shutdown", _CLOSING) for p in pipelines)
-        for result in await asyncio.gather(*stops, return_exceptions=True):
-            if isinstance(result, TimeoutError):
+        for in_time in await asyncio.gather(*(each.stop(_CLOSING) for each in pipelines)):
+            if not in_time:
                 log.warning("telemetry: a request to the collector was still under way at shutdown")
         self._reason.remove()
 
@@ -307,8 +317,8 @@ class TelemetrySink:
         with contextlib.suppress(TimeoutError):
             if self._metrics is not None:
                 await self._metrics.flush(_LAST)
-            if self._unsent_head and self._logs is not None:
-                await detached(self._logs.flush, "teeline-telemetry-flush", _LAST)
+            if self._unsent and self._logs is not None:
+                await self._logs.flush(_LAST)
 
 
 def _note_of(summary: Summary) -> Note:

@@ -1,27 +1,28 @@
-"""Spans: one CLIENT span a closed exchange, built in the SDK's export thread.
+"""Spans: one CLIENT span a closed exchange, built in a thread of their own.
 
-What belongs here: the SDK's span types. What doesn't: attributes (attributes.py), log records
-(logs.py).
+What belongs here: the SDK's span types. What doesn't: attributes (attributes.py), spans as bytes
+(spanwriter.py), log records (logs.py).
 
-On the event loop an exchange costs a small object in the batch processor's queue. ``Builder``
-stands between the processor and the real exporter and makes the ``ReadableSpan`` there, with the
-ids that the exchange has carried since it was opened.
+On the event loop an exchange costs a place in a queue. Behind it, for an exporter that takes bytes
+``Builder`` has them written; for any other it makes the ``ReadableSpan``. Both have the ids that the
+exchange has carried since it was opened. The queue is not the SDK's, whose processor wants an object
+of its own for each; size, batch and delay are those of the SDK's settings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import SpanKind, Status, StatusCode
 
+from teeline.proxy.background import Background, detached
 from teeline.proxy.telemetry import names
-from teeline.proxy.telemetry.attributes import Describer, nanoseconds
+from teeline.proxy.telemetry.attributes import Describer, end_of, nanoseconds
 from teeline.proxy.telemetry.pipeline import (
     Outlet,
     Sampling,
@@ -32,28 +33,13 @@ from teeline.proxy.telemetry.pipeline import (
     span_context,
 )
 from teeline.proxy.telemetry.queues import Queueing
-from teeline.proxy.text import int64
-from teeline.validators.model import Exchange, Timing, Violation
-
-_QUEUED: Final = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
-"""What the processor looks at to see whether a span is wanted; the sampler decides when it is
-built.
-"""
+from teeline.proxy.telemetry.spanwriter import SpanWriter
+from teeline.proxy.telemetry.wire import ByteExporter
+from teeline.validators.model import Exchange, Violation
 
 
-class DeferredSpan(ReadableSpan):
-    """A closed exchange on its way to becoming a span."""
-
-    def __init__(self, exchange: Exchange) -> None:  # the base's fields are never read
-        self.exchange = exchange
-
-    @property
-    def context(self) -> SpanContext:
-        return _QUEUED
-
-
-class Builder(SpanExporter):
-    """Builds deferred spans and hands them to ``exporter``; all are lost after ``shutdown``."""
+class Builder:
+    """Builds the spans of exchanges and hands them to ``exporter``; all are lost after ``stop``."""
 
     def __init__(
         self,
@@ -72,23 +58,32 @@ class Builder(SpanExporter):
         self._resource = resource
         self._scope = scope
         self._events = events
-        self._outlet = Outlet(tally, self._build, self._send, exporter.shutdown)
+        self._outlet: Outlet[Exchange, bytes] | Outlet[Exchange, ReadableSpan]
+        if isinstance(exporter, ByteExporter) and exporter.takes_bytes:
+            writer = SpanWriter(describer, sampling, resource, scope, events=events)
+            self._outlet = Outlet(
+                tally,
+                writer.span,
+                lambda spans: exporter.send(writer.request(spans)),
+                exporter.shutdown,
+                len,
+            )
+        else:
+            self._outlet = Outlet(tally, self.span, self._send, exporter.shutdown)
 
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        return SpanExportResult.SUCCESS if self._outlet.send(spans) else SpanExportResult.FAILURE
+    def export(self, exchanges: Sequence[Exchange]) -> bool:
+        """Whether the collector took the spans of these exchanges; blocks until that is known."""
+        return self._outlet.send(exchanges)
 
-    def shutdown(self) -> None:
+    def stop(self) -> None:
+        """Ends retries that are under way."""
         self._outlet.stop()
-
-    def force_flush(self, timeout_millis: int = 30000) -> bool:
-        return self._exporter.force_flush(timeout_millis)
 
     def _send(self, built: Sequence[ReadableSpan]) -> bool:
         return self._exporter.export(built) is SpanExportResult.SUCCESS
 
-    def _build(self, span: ReadableSpan) -> ReadableSpan | None:
-        assert isinstance(span, DeferredSpan)
-        exchange = span.exchange
+    def span(self, exchange: Exchange) -> ReadableSpan | None:
+        """The span of an exchange; None where the sampler leaves it out."""
         name = self._describer.span_name(exchange)
         decision = self._sampling.decide(exchange, name, keep=is_kept(exchange))
         if not is_sampled(decision):
@@ -105,7 +100,7 @@ class Builder(SpanExporter):
             # A description would have to be the relay's words; error.type says enough.
             status=Status(StatusCode.ERROR if failed else StatusCode.UNSET),
             start_time=nanoseconds(exchange.timing.start),
-            end_time=nanoseconds(_end(exchange.timing)),
+            end_time=nanoseconds(end_of(exchange.timing)),
             instrumentation_scope=self._scope,
         )
 
@@ -113,17 +108,10 @@ class Builder(SpanExporter):
         # The SDK's bounded list, since the encoder reads the number of dropped events off it.
         kept: BoundedList[Event] = BoundedList(self._events)
         for violation in violations[: self._events]:
-            found = self._describer.violation(violation)
-            found[names.COUNT] = int64(violation.count)
-            found[names.MESSAGE] = self._describer.text(violation.message)
+            found = self._describer.event(violation)
             kept.append(Event(names.VIOLATION_EVENT, found, nanoseconds(violation.at)))
         kept.dropped = len(violations) - len(kept)
         return kept
-
-
-def _end(timing: Timing) -> float:
-    end = timing.end if timing.end is not None else timing.last_byte
-    return timing.start if end is None else max(end, timing.start)
 
 
 class SpanPipeline:
@@ -132,22 +120,37 @@ class SpanPipeline:
     def __init__(self, builder: Builder, tally: Tally, queueing: Queueing) -> None:
         self._builder = builder
         self._tally = tally
-        self._processor = BatchSpanProcessor(
-            builder,
-            max_queue_size=queueing.capacity,
-            schedule_delay_millis=queueing.delay_ms,
-            max_export_batch_size=queueing.batch,
+        self._background: Background[Exchange] = Background(
+            "teeline-spans",
+            self._export,
+            capacity=queueing.capacity,
+            batch=queueing.batch,
+            interval=queueing.delay_ms / 1000,
         )
 
+    def start(self) -> None:
+        self._background.start()
+
     def add(self, exchange: Exchange) -> None:
+        # What was admitted always finds room: the books refuse earlier than the queue.
         if self._tally.admit():
-            self._processor.on_end(DeferredSpan(exchange))
+            self._background.offer(exchange)
 
-    def flush(self) -> None:
-        """Blocks until the queue is empty, or each batch in it has failed."""
-        self._processor.force_flush()
+    async def flush(self, deadline: float) -> None:
+        """Waits until the queue is empty, or each batch in it has failed; TimeoutError."""
+        await self._background.flush(deadline)
 
-    def shutdown(self) -> None:
-        """Blocks until the thread has ended; what is left in the queue is lost and counted."""
-        self._builder.shutdown()
-        self._processor.shutdown()  # type: ignore[no-untyped-call]
+    async def stop(self, deadline: float) -> bool:
+        """Ends the thread; what is left in the queue is lost and counted. False where ``deadline``
+        seconds were not enough.
+        """
+        try:
+            # In a thread, for it may wait for whatever the exporter is doing.
+            await detached(self._builder.stop, "teeline-span-shutdown", deadline)
+        except TimeoutError:
+            return False
+        return await self._background.stop(deadline)
+
+    def _export(self, exchanges: list[Exchange]) -> bool:
+        self._builder.export(exchanges)
+        return True  # what the collector didn't take is lost, and counted

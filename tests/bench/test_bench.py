@@ -30,12 +30,23 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def round_of_all(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
-    """The table and the raw figures of one tiny round."""
+def one_round(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, dict[str, Any]]:
+    """One tiny round: its table, what its programs said beside it, the raw figures."""
     file = tmp_path_factory.mktemp("bench") / "raw.json"
     result = run("--quick", "--rounds", "1", "--json", str(file))
     assert result.returncode == 0, result.stderr
-    return result.stdout, json.loads(file.read_bytes())
+    return result.stdout, result.stderr, json.loads(file.read_bytes())
+
+
+@pytest.fixture
+def round_of_all(one_round: tuple[str, str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+    table, _, document = one_round
+    return table, document
+
+
+def test_every_target_is_what_it_says(one_round: tuple[str, str, dict[str, Any]]) -> None:
+    """No inspector and no sink failed: what a target leaves out would count as what it saves."""
+    assert one_round[1] == "round 1 of 1\n"
 
 
 def test_a_round_measures_every_target_under_every_load(

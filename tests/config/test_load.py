@@ -251,7 +251,7 @@ def test_the_audit_log_and_capture_are_set_by_name(file: Path) -> None:
     file.write_text(
         "upstreams: [{name: a, url: 'https://relay.example/v1'}]\n"
         "audit: {keep_days: 30, keep_bytes: 5, file_bytes: 4, file_hours: 0.5, compress: false,\n"
-        "  anchor: /x/anchor, fingerprint_secret_file: /x/secret}\n"
+        "  anchor: /x/anchor, fingerprint_secret_file: /x/secret, index: false}\n"
         "capture: {when: fail, rules: [chatstream], upstreams: [a], max_bytes: 3, memory: 2,\n"
         "  keep_days: 1, keep_bytes: 1}\n",
         encoding="utf-8",
@@ -265,6 +265,7 @@ def test_the_audit_log_and_capture_are_set_by_name(file: Path) -> None:
         compress=False,
         anchor=Path("/x/anchor"),
         fingerprint_secret_file=Path("/x/secret"),
+        index=False,
     )
     assert config.audit.secret_file == Path("/x/secret")
     assert AuditConfig(dir=Path("d")).secret_file == Path("d/fingerprint-secret")

@@ -45,6 +45,6 @@ def test_the_settings_are_those_of_the_configuration(tmp_path: Path) -> None:
     assert config.audit == AuditConfig()
     assert set(yaml.safe_load(blocks[0])["audit"]) == {
         *("dir", "keep_days", "keep_bytes", "file_bytes", "file_hours", "compress", "anchor"),
-        *("fingerprint_secret_file", "otlp"),
+        *("fingerprint_secret_file", "index", "otlp"),
     }
     assert config.capture.enabled

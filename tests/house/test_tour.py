@@ -18,7 +18,8 @@ def test_every_command_runs_and_shows_what_the_page_says(tmp_path: Path) -> None
     """With ports of this run's own, since those of the page may be in use."""
     ports = {port: str(free_port()) for port in ("8787", "8788", "8790", "8791")}
     demo = "teeline demo --stay"
-    instead = ports | {demo: f"{demo} --listen 127.0.0.1:{ports['8787']}"}
+    options = f"--listen 127.0.0.1:{ports['8787']} --admin 127.0.0.1:{ports['8788']}"
+    instead = ports | {demo: f"{demo} {options}"}
     with Transcript(tmp_path, instead) as transcript:
         transcript.play(blocks(TOUR))
 

@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from teeline.config.model import AdminConfig, ListenAddress
-from teeline.proxy.admin import COOKIE, AdminError, AdminServer, read_token
+from teeline.proxy.admin import AdminError, AdminServer, read_token
 from teeline.proxy.telemetry import instruments
 from teeline.proxy.telemetry.metrics import Meter
 from tests.proxy.raw import run
@@ -213,7 +213,7 @@ def test_where_a_token_is_set_it_is_demanded(tmp_path: Path) -> None:
             ):
                 assert (await port.get("/api/status", Authorization=given)).status == 401
             assert (await port.get("/api/status", Authorization=f"bearer {TOKEN}")).status == 200
-            assert (await port.get("/api/status", Cookie=f"{COOKIE}={TOKEN}")).status == 200
+            assert (await port.get("/api/status", Cookie=f"teeline_session={TOKEN}")).status == 401
             assert (await port.get("/healthz", Host="10.0.0.7:8788")).status == 200
 
     run(test())

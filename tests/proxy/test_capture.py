@@ -15,7 +15,8 @@ from teeline.proxy.audit.sink import AuditSink
 from teeline.proxy.capture import Capture, Recording
 from teeline.proxy.fingerprint import Fingerprint
 from teeline.validators.events import RequestHead, ResponseHead
-from teeline.validators.model import Severity
+from teeline.validators.model import Severity, Side
+from teeline.validators.wsresponses import Message
 from tests.proxy.audit.logs import ORIGIN, entries, found
 from tests.proxy.raw import answering, client, proxy, run
 from tests.proxy.samples import exchange, violation
@@ -156,3 +157,37 @@ def test_nothing_of_a_body_is_written_where_it_was_not_asked_for(
     assert not (tmp_path / "bodies").exists()
     assert b"planted" not in everything(tmp_path)
     assert json.loads(BODY)["model"] == record["model"]
+
+
+def test_messages_on_a_websocket_are_kept_as_the_post_and_the_stream_they_stand_for() -> None:
+    made = capture(when="always")
+    recording = made.open_on_socket("relay", RequestHead("GET", f"/v1/responses?key={KEY}", ()))
+    assert recording is not None
+    asked = b'{"type": "response.create", "model": "m"}'
+    recording.message(Message(Side.REQUEST, asked, kind="response.create"))
+    for data, kind in (
+        (b'{"type": "response.created"}', "response.created"),
+        (b'{\r\n "type": "response.done"\n}', "response.done"),
+        (b"[DONE]", ""),
+        (b"", ""),
+        (b'{"type": "a\\nb"}', "a\nb"),
+    ):
+        recording.message(Message(Side.RESPONSE, data, kind=kind))
+    assert (recording.target, recording.on_socket) == ("/v1/responses", True)
+    assert b"".join(recording.request.pieces) == asked
+    assert b"".join(recording.response.pieces) == (
+        b'event: response.created\ndata: {"type": "response.created"}\n\n'
+        b'event: response.done\ndata: {\ndata:  "type": "response.done"\ndata: }\n\n'
+        b"data: [DONE]\n\n"
+        b"data: \n\n"
+        b'data: {"type": "a\\nb"}\n\n'
+    )
+    assert not recording.request.partial and not recording.response.partial
+    for side in Side:
+        recording.message(Message(side, b"cut", whole=False))
+    assert recording.request.partial and recording.response.partial
+
+
+def test_an_upstream_that_is_not_captured_has_no_recording_of_a_websocket_either() -> None:
+    made = capture(when="always", upstreams=("other",))
+    assert made.open_on_socket("relay", RequestHead("GET", "/v1/responses", ())) is None

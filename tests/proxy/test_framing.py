@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from teeline.proxy import framing
 from teeline.proxy.framing import MAX_TRAILERS, Body, ChunkedBody, LengthBody
 
 WHOLE = b'3\r\nabc\r\n00A;x="y";z\r\n0123456789\r\n0;last\r\nX-Sum: 1\r\nEmpty:\r\n\r\n'
@@ -117,3 +118,36 @@ def test_a_body_without_framing_takes_everything() -> None:
     body = Body()
     assert taken(body, b"a", b"b") == (b"ab", b"ab")
     assert not body.done
+
+
+STREAM = [b"%x\r\n%b\r\n" % (size, b"d" * size) for size in (1, 15, 16, 246, 246, 4096, 5_000)]
+
+
+@pytest.mark.parametrize("cut", [*range(1, 40), 300, 540, 4640, 4700])
+def test_a_stream_of_chunks_is_read_in_any_pieces(cut: int) -> None:
+    """Sizes that were seen before take another way, which must come to the same."""
+    whole = b"".join(STREAM) + b"0\r\n\r\n"
+    for _ in range(2):
+        body = ChunkedBody(answer=True)
+        pieces = [whole[at : at + cut] for at in range(0, len(whole), cut)]
+        assert taken(body, *pieces) == (whole, b"d" * (1 + 15 + 16 + 246 * 2 + 4096 + 5_000))
+        assert body.done
+        body = ChunkedBody(answer=True)
+        assert taken(body, whole[:cut], whole[cut:] + b"HTTP/1.1")[0] == whole
+
+
+@pytest.mark.parametrize("line", [b"a ", b"a;x", b"0a", b"A"])
+def test_a_size_that_an_answer_may_have_is_judged_anew_in_a_request(line: bytes) -> None:
+    chunk = line + b"\r\n0123456789\r\n"
+    assert taken(ChunkedBody(answer=True), chunk)[1] == b"0123456789"
+    request = ChunkedBody()
+    taken(request, chunk)
+    assert request.broken is (line == b"a ")
+
+
+def test_what_is_kept_of_sizes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framing, "_sizes", {})
+    monkeypatch.setattr(framing, "_MAX_SIZES", 3)
+    for size in range(1, 10):
+        taken(ChunkedBody(), b"%x\r\n%b\r\n" % (size, b"d" * size))
+    assert list(framing._sizes) == [b"1\r\n", b"2\r\n", b"3\r\n"]

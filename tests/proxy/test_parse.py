@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from teeline.proxy.head import AnswerHead, RequestHead
 from teeline.proxy.parse import MAX_FIELDS, HeadError, HeadReader
 
 REQUEST = (
@@ -174,3 +177,161 @@ def test_two_requests_are_one_and_the_bytes_of_the_other() -> None:
     found = reader.request(get + get)
     assert found is not None
     assert found[1] == get
+
+
+# -- heads that come again on a connection -----------------------------------------------------------
+
+ASKED = (
+    b"POST /v1/x?a HTTP/1.1\r\nHost: h\r\nX-Id: a1\r\nConnection: keep-alive\r\n"
+    b"Content-Length: 3\r\nTE: trailers\r\n\r\n"
+)
+ANSWERED = (
+    b"HTTP/1.1 200 OK\r\nDate: Mon, 30 Nov 2026 12:00:00 GMT\r\nX-Request-Id: req_1\r\n"
+    b"Content-Length: 3\r\nKeep-Alive: timeout=5\r\n\r\n"
+)
+
+
+def taken(reader: HeadReader, data: bytes, *, answer: bool) -> object:
+    """All that a head is to its readers, or that it is none."""
+    try:
+        found = reader.answer(data) if answer else reader.request(data)
+    except HeadError as error:
+        return error.too_large
+    if found is None:
+        return None
+    head, rest = found
+    said: tuple[object, ...]
+    if isinstance(head, RequestHead):
+        said = (head.method, head.target, head.version, head.forwarded(b"/t", b"up"))
+        said += (head.event(b"/t"), head.switches)
+    else:
+        assert isinstance(head, AnswerHead)
+        said = (head.start, head.status, head.forwarded(), head.event(), head.framing(b"GET"))
+    same = (head.lines, list(head.fields), head.headers, head.length, head.chunked, head.options)
+    return (*same, head.persistent, head.has_host, head.upgrade, head.trace, *said, rest)
+
+
+def known(first: bytes, *, answer: bool) -> HeadReader:
+    reader = HeadReader()
+    assert taken(reader, first, answer=answer)
+    return reader
+
+
+def same_as_alone(first: bytes, second: bytes, *, answer: bool = False) -> None:
+    """What is said of a head doesn't depend on the one before."""
+    alone = taken(HeadReader(), second, answer=answer)
+    assert taken(known(first, answer=answer), second, answer=answer) == alone
+
+
+@pytest.mark.parametrize("first", [ASKED, ANSWERED])
+@pytest.mark.parametrize("rest", [b"", b"abc", b"abcGET / HTTP/1.1\r\n"])
+def test_a_head_that_comes_again_is_the_same_head(first: bytes, rest: bytes) -> None:
+    answer = first is ANSWERED
+    reader = HeadReader()
+    once = reader.answer(first) if answer else reader.request(first)
+    again = reader.answer(first + rest) if answer else reader.request(first + rest)
+    assert once is not None
+    assert again is not None
+    assert again[0] is once[0]
+    assert again[1] == rest
+    same_as_alone(first, first + rest, answer=answer)
+
+
+VALUES = [
+    (ASKED, b"X-Id: a1", b"X-Id: b2 c, d;e"),
+    (ASKED, b"Content-Length: 3", b"Content-Length: 12345"),
+    (ANSWERED, b"12:00:00", b"12:00:01"),
+    (ANSWERED, b"req_1", b"req_20"),
+    (ANSWERED, b"Content-Length: 3", b"Content-Length: 0"),
+]
+
+
+@pytest.mark.parametrize(("first", "before", "after"), VALUES)
+def test_a_head_with_other_values_is_what_it_would_be_alone(
+    first: bytes, before: bytes, after: bytes
+) -> None:
+    same_as_alone(first, first.replace(before, after), answer=first is ANSWERED)
+
+
+def test_values_that_cannot_be_misread_need_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    asking, answering = known(ASKED, answer=False), known(ANSWERED, answer=True)
+    monkeypatch.setattr("teeline.proxy.parse._judged", None)
+    for first, before, after in VALUES:
+        reader, answer = (asking, False) if first is ASKED else (answering, True)
+        assert isinstance(taken(reader, first.replace(before, after), answer=answer), tuple)
+
+
+OTHER_LINES = [
+    *(b"X-Id : a1", b"X-Id:a1", b"X-Id:  a1", b"X-Id: a1 ", b"X-Id: ", b"X-Id:", b"x-id: a1"),
+    *(b"X-Id: \xe9", b"X-Id: a\x00", b"X-Id: a\nb", b"X-Id: a\rb", b"X-Id: a\tb", b"X-Id: a\x7f"),
+    *(b"X-Id: a\r\n b", b" X-Id: a1", b"X-Id: a1\r\nX-More: 1", b"X-Other: a1", b"Host: h"),
+    *(b"Content-Length: 3", b"Transfer-Encoding: chunked", b"X-Id", b": a1", b"", b"\r\nX-Id: a1"),
+]
+
+
+@pytest.mark.parametrize("line", OTHER_LINES)
+def test_a_head_with_other_lines_is_what_it_would_be_alone(line: bytes) -> None:
+    same_as_alone(ASKED, ASKED.replace(b"X-Id: a1", line))
+
+
+OTHER_FRAMES = [
+    *(b"Content-Length: +3", b"Content-Length: 3, 3", b"Content-Length: 0x3", b"Content-Length: "),
+    *(b"Content-Length: 3 ", b"Content-Length: " + b"1" * 18, b"Content-Length: " + b"1" * 19),
+    *(b"Content-Length: \xb2", b"Transfer-Encoding: chunked", b"Connection: close", b"X: 3"),
+]
+
+
+@pytest.mark.parametrize("line", OTHER_FRAMES)
+@pytest.mark.parametrize("first", [ASKED, ANSWERED])
+def test_a_head_with_another_frame_is_what_it_would_be_alone(first: bytes, line: bytes) -> None:
+    same_as_alone(first, first.replace(b"Content-Length: 3", line), answer=first is ANSWERED)
+
+
+@pytest.mark.parametrize("value", [b"close", b"upgrade", b"keep-alive, X-Id", b"\xe9", b"a b"])
+def test_another_word_on_the_connection_counts(value: bytes) -> None:
+    same_as_alone(ASKED, ASKED.replace(b"keep-alive", value))
+
+
+@pytest.mark.parametrize("name", BAD_REQUESTS)
+def test_no_head_before_makes_a_bad_request_a_good_one(name: str) -> None:
+    same_as_alone(ASKED, BAD_REQUESTS[name])
+
+
+@given(st.binary(max_size=12), st.sampled_from([b"a1", b"keep-alive", b"3", b"trailers", b"h"]))
+def test_a_request_with_any_value_is_what_it_would_be_alone(value: bytes, instead: bytes) -> None:
+    same_as_alone(ASKED, ASKED.replace(b": " + instead + b"\r\n", b": " + value + b"\r\n"))
+
+
+@given(st.binary(max_size=12), st.sampled_from([b"req_1", b"3", b"timeout=5", b"200 OK"]))
+def test_an_answer_with_any_value_is_what_it_would_be_alone(value: bytes, instead: bytes) -> None:
+    second = ANSWERED.replace(b" " + instead + b"\r\n", b" " + value + b"\r\n")
+    same_as_alone(ANSWERED, second, answer=True)
+
+
+def test_an_interim_head_is_not_remembered() -> None:
+    """What is remembered are the heads that come once an exchange."""
+    reader = known(ANSWERED, answer=True)
+    interim = reader.answer(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + ANSWERED)
+    assert interim is not None
+    first = reader.answer(interim[1])
+    again = reader.answer(ANSWERED)
+    assert first is not None
+    assert again is not None
+    assert again[0] is first[0]
+
+
+def test_a_head_of_unusual_size_is_not_remembered() -> None:
+    long = b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"a" * 5000 + b"\r\n\r\n"
+    reader = HeadReader()
+    once, again = reader.request(long), reader.request(long)
+    assert once is not None
+    assert again is not None
+    assert once[0] is not again[0]
+
+
+def test_a_head_that_varies_keeps_to_the_limit() -> None:
+    reader = HeadReader(len(ASKED))
+    assert reader.request(ASKED) is not None
+    with pytest.raises(HeadError) as caught:
+        reader.request(ASKED.replace(b"a1", b"a12"))
+    assert caught.value.too_large

@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from teeline.config.model import AUTO_WORKERS
-from teeline.proxy.process import log_stray, processors, worker_count
+from teeline.proxy.process import (
+    EVENT_LOOP,
+    EventLoopError,
+    event_loop,
+    log_stray,
+    processors,
+    run,
+    worker_count,
+)
 from tests.proxy.workers import configured, environment
 
 
@@ -59,3 +67,24 @@ def test_log_lines_name_the_process_where_there_are_several() -> None:
         (sys.executable, "-c", code), env=environment(), capture_output=True, text=True, check=True
     )
     assert (done.stdout, done.stderr) == ("True True\n", "teeline: worker 2: WARNING: x\n")
+
+
+def test_the_event_loop_is_asyncios_own_unless_another_is_asked_for() -> None:
+    assert event_loop({}) is asyncio.new_event_loop
+    assert event_loop({EVENT_LOOP: ""}) is asyncio.new_event_loop
+    assert event_loop({EVENT_LOOP: "asyncio"}) is asyncio.new_event_loop
+
+    async def kind() -> str:
+        return type(asyncio.get_running_loop()).__module__
+
+    assert run(kind(), event_loop({})).startswith("asyncio")
+    pytest.importorskip("uvloop")
+    assert run(kind(), event_loop({EVENT_LOOP: "uvloop"})).startswith("uvloop")
+
+
+def test_an_event_loop_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(EventLoopError, match="must be asyncio or uvloop"):
+        event_loop({EVENT_LOOP: "os"})
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    with pytest.raises(EventLoopError, match=r"pip install 'teeline\[uvloop\]'"):
+        event_loop({EVENT_LOOP: "uvloop"})

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from teeline.proxy.sinks import Fanout, SinkError
+from teeline.proxy.sinks import Fanout, SinkError, ignored
 from teeline.validators.events import Closed, Found, Opened, Output, SchemaCheck
 from teeline.validators.model import Exchange, Place, Side, Unit, Violation
 from teeline.validators.rules import register
@@ -199,3 +199,15 @@ def test_sinks_close_one_after_the_other() -> None:
     first = Slow("first", close=RuntimeError())
     asyncio.run(Fanout([first, Slow("second")]).close())
     assert order == ["first begins", "second begins", "second ends"]
+
+
+def test_a_sink_is_not_called_for_what_it_ignores() -> None:
+    class Deaf(Recorder):
+        opened = found = ignored
+
+    deaf, hearing = Deaf("deaf"), Recorder("hearing")
+    Fanout([deaf, hearing]).emit(OUTPUTS)
+    assert deaf.seen == [OUTPUTS[2]]
+    assert hearing.seen == OUTPUTS
+    deaf.opened(OUTPUTS[0])  # whoever calls it all the same does no harm
+    assert deaf.seen == [OUTPUTS[2]]

@@ -6,10 +6,14 @@ import asyncio
 import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import orjson
 
 from teeline.config.load import Setting, load
+from teeline.config.model import AuditConfig
+from teeline.proxy.audit.indexkeeper import IndexKeeper
 from teeline.proxy.console import ConsoleSink
 from teeline.proxy.server import Listener, Route
 from teeline.proxy.serving import ServingProcess
@@ -90,5 +94,17 @@ def test_the_status_adds_up() -> None:
         assert status["audit"] == {"enabled": False}
         assert status["listeners"][0]["base_url"] == "http://h:1/v1"
         assert "workers" not in status
+
+    asyncio.run(test())
+
+
+def test_the_status_says_how_far_the_index_of_the_audit_log_is(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running() as (proxy, _):
+            proxy.config = replace(proxy.config, audit=AuditConfig(dir=tmp_path))
+            assert proxy.status()["audit"]["index_behind"] is None
+            proxy.index = IndexKeeper(tmp_path)
+            proxy.index.behind = 700
+            assert proxy.status()["audit"]["index_behind"] == 700
 
     asyncio.run(test())

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from teeline.proxy.clock import Now
+from teeline.proxy.inspection import SchemaChecker
 from teeline.proxy.memory import Inspectors
+from teeline.proxy.observers import Observers
 from teeline.proxy.sinks import Fanout
-from teeline.proxy.tee import (
-    UNINSPECTED,
-    Observers,
-    SchemaChecker,
-    Tee,
-    exchange_id,
-    trace_context,
-)
+from teeline.proxy.tee import UNINSPECTED, Tee
 from teeline.validators.events import (
     Closed,
     Found,
@@ -378,53 +371,3 @@ def test_the_real_inspector_finds_through_the_tee_what_is_wrong() -> None:
     assert found
     assert recorder.exchanges[0].verdict == "fail"
     assert recorder.exchanges[0].model == "m"
-
-
-TRACE, SPAN = b"0af7651916cd43dd8448eb211c80319c", b"b7ad6b7169203331"
-
-
-def test_an_exchange_joins_the_trace_of_its_request() -> None:
-    fields = ((b"Traceparent", b"00-" + TRACE + b"-" + SPAN + b"-01"),)
-    exchange = Bench().observers.open("relay", "", fields).exchange
-    assert exchange.trace_id == TRACE.decode()
-    assert exchange.parent_span_id == SPAN.decode()
-    assert exchange.span_id != SPAN.decode()
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        b"",
-        b"00-" + b"0" * 32 + b"-" + SPAN + b"-01",
-        b"00-" + TRACE + b"-" + b"0" * 16 + b"-01",
-        b"ff-" + TRACE + b"-" + SPAN + b"-01",
-        b"00-" + TRACE.upper() + b"-" + SPAN + b"-01",
-        b"00-" + TRACE + b"-" + SPAN + b"-01-more",
-        b"00-" + TRACE + b"-" + SPAN + b"-01\n",
-    ],
-)
-def test_what_is_no_traceparent_starts_a_trace_of_its_own(value: bytes) -> None:
-    assert trace_context(((b"traceparent", value),)) == ("", "", True)
-
-
-def test_two_traceparents_are_none() -> None:
-    field = (b"traceparent", b"00-" + TRACE + b"-" + SPAN + b"-01")
-    assert trace_context((field, field)) == ("", "", True)
-
-
-@pytest.mark.parametrize(("flags", "sampled"), [(b"00", False), (b"01", True), (b"02", False)])
-def test_a_parent_that_is_not_sampled_is_known_as_such(flags: bytes, sampled: bool) -> None:
-    fields = ((b"traceparent", b"00-" + TRACE + b"-" + SPAN + b"-" + flags),)
-    assert Bench().observers.open("relay", "", fields).exchange.parent_sampled is sampled
-
-
-def test_ids_are_uuids_of_version_7_that_sort_by_time() -> None:
-    random = os.urandom(10).hex()
-    earlier = exchange_id(1_700_000_000.0, "f" * 20)
-    later = exchange_id(1_700_000_000.001, random)
-    assert earlier < later
-    assert uuid.UUID(earlier).version == 7
-    assert uuid.UUID(earlier).variant == uuid.RFC_4122
-    assert earlier[:12] == f"{1_700_000_000_000:012x}"
-    assert exchange_id(1.0, random) != exchange_id(1.0, os.urandom(10).hex())
-    assert Bench().open().exchange.id != Bench().open().exchange.id

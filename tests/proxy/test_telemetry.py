@@ -14,9 +14,11 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from teeline.proxy.audit.record import Origin
 from teeline.proxy.audit.sink import AuditSink
+from teeline.proxy.cli.audit import command
 from teeline.proxy.telemetry import prometheus
 from teeline.proxy.telemetry.metrics import MetricsSink
 from teeline.proxy.telemetry.sink import Choices, TelemetrySink
@@ -29,7 +31,7 @@ KEY = "sk-planted-0123456789abcdef"
 CONTENT = "planted words of a conversation"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SERVERS = {"relay": ("127.0.0.1", 1)}
-EVERYTHING = Choices(info_records=True, audit_records=True)
+EVERYTHING = Choices(info_records=True, audit_records=True, chained=True)
 
 
 def request(body: object, **headers: str) -> bytes:
@@ -85,7 +87,12 @@ async def export(collector: Collector, answer: bytes, asked: bytes, tmp_path: Pa
         collector.environ, servers=SERVERS, choices=EVERYTHING, meter=metrics.meter
     )
     assert telemetry is not None
-    audit = AuditSink(tmp_path / "audit", origin=Origin("1", "r"), tell=telemetry.witnessed)
+    audit = AuditSink(
+        tmp_path / "audit",
+        origin=Origin("1", "r"),
+        tell=telemetry.witnessed,
+        on_written=telemetry.written,
+    )
     async with (
         answering(answer) as upstream,
         proxy(upstream.url, metrics, audit, telemetry) as teeline,
@@ -106,6 +113,37 @@ def test_a_planted_key_and_planted_content_are_in_no_export(tmp_path: Path) -> N
     sent = b"".join(collector.bodies) + page.encode()
     for planted in (KEY, CONTENT, "planted"):
         assert planted.encode() not in sent
+
+
+def test_a_planted_key_and_planted_content_are_in_no_file_and_in_no_commands_output(
+    tmp_path: Path,
+) -> None:
+    """Not in the log, the index, nor in anything that is said of them."""
+    folder = tmp_path / "audit"
+    with collecting() as collector:
+        run(export(collector, ANSWER, request(ASKED), tmp_path))
+    said = b""
+    (record,) = [r for r in collector.records if "teeline.exchange.id" in attributes(r)][-1:]
+    id_ = attributes(record)["teeline.exchange.id"]
+    for arguments in (
+        *(
+            ("list",),
+            ("list", "--format", "json"),
+            ("show", id_),
+            ("show", id_, "--format", "json"),
+        ),
+        *(("stats",), ("score", "--format", "json"), ("tail", "--no-follow")),
+        *(("export",), ("export", "--as", "exchanges"), ("export", "--as", "har")),
+    ):
+        result = CliRunner().invoke(command, [*arguments, "--dir", str(folder)])
+        assert result.exit_code == 0, result.output
+        said += result.stdout_bytes + result.stderr_bytes
+    assert said.count(id_.encode()) >= 5
+    stored = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert "index.sqlite3" in stored
+    for planted in (KEY, CONTENT, "planted"):
+        assert planted.encode() not in said
+        assert [name for name, data in stored.items() if planted.encode() in data] == []
 
 
 def test_an_exchange_is_told_by_its_facts_in_the_clients_trace(tmp_path: Path) -> None:

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from teeline.config.model import Config, ListenAddress, RulesConfig, UpstreamConfig, UpstreamURL
+from teeline.config.model import (
+    CaptureConfig,
+    Config,
+    ListenAddress,
+    RulesConfig,
+    UpstreamConfig,
+    UpstreamURL,
+)
 from teeline.proxy import memory
+from teeline.proxy.audit.bodies import Keep
+from teeline.proxy.audit.export import Export, Source
+from teeline.proxy.audit.lookup import Found as Looked
+from teeline.proxy.audit.sink import AuditSink
+from teeline.proxy.capture import Capture, Recording
+from teeline.proxy.sinks import Sink
 from teeline.validators.events import Found, Opened, SchemaResult
-from teeline.validators.model import Ended
+from teeline.validators.exchangefile import loads, replay
+from teeline.validators.inspector import Inspector
+from teeline.validators.model import Ended, Exchange
 from teeline.validators.wsresponses import SocketResponses
+from tests.proxy.audit.logs import ORIGIN, entries
 from tests.proxy.raw import Recorder, Wire, client, raw_upstream, run, serving
 from tests.validators.answers import ids
 from tests.validators.respscript import message, numbered, script, streamed
@@ -39,6 +57,7 @@ async def passed(
     *,
     switch: bytes = SWITCH,
     rules: RulesConfig | None = None,
+    sinks: Sequence[Sink] = (),
     **options: Any,
 ) -> None:
     """One connection: each side's bytes in pieces of seven, and that they arrive as they are."""
@@ -59,7 +78,10 @@ async def passed(
             listen=ListenAddress("127.0.0.1", 0),
             rules=rules or RulesConfig(),
         )
-        async with serving(config, recorder, **options) as (_, ports), client(ports[0]) as wire:
+        async with (
+            serving(config, recorder, *sinks, **options) as (_, ports),
+            client(ports[0]) as wire,
+        ):
             await wire.send(ASK)
             assert await wire.read_head() == switch
             for n in range(0, len(up), 7):
@@ -107,6 +129,47 @@ def test_the_policy_holds_for_responses_and_for_the_connection() -> None:
     run(passed(recorder, [asked()], [*map(told, FAULTY), told(b"{oops")], rules=rules))
     assert found(recorder) == set()
     assert all(not exchange.violations for exchange in recorder.exchanges)
+
+
+def test_a_response_that_fails_can_be_looked_at_and_checked_again(tmp_path: Path) -> None:
+    """Captured, exported as an exchange file, and inspected anew as the HTTP exchange it stands for."""
+    capture = Capture(CaptureConfig(when="fail"))
+    keep = Keep(1 << 30, 1e9)
+    audit = AuditSink(tmp_path, origin=ORIGIN, capture=capture, keep_bodies=keep)
+    clean = [told(event) for event in numbered(CLEAN)]
+    faulty = [told(event).replace(b"resp_1", b"resp_2") for event in FAULTY]
+    recorder = Recorder()
+    sent, answers = [asked(), asked()], [*clean, *faulty]
+    run(passed(recorder, sent, answers, sinks=[audit], capture=capture))
+    records = [entry for entry in entries(tmp_path) if "kind" not in entry]
+    assert ["capture" in record for record in records] == [False, True, False]
+    captured = records[1]["capture"]
+    assert (captured["state"], captured["carrier"]) == ("complete", "websocket")
+    line = json.dumps(records[1]).encode()
+    (document,) = Export(tmp_path).exchanges([Source(Looked(line, records[1], True), None)])
+    exchange = loads(document)
+    assert (exchange.request.method, exchange.request.target) == ("POST", "/v1/responses")
+    assert json.loads(exchange.request_body or b"") == {
+        "model": "gpt-4o-mini",
+        "input": "Hi",
+        "stream": True,
+    }
+    again = Exchange(id="again")
+    replay(Inspector(again), exchange, 0.0)
+    assert ids(again) == found(recorder) == ids(streamed(FAULTY))
+
+
+def test_a_recording_that_fails_costs_the_bodies_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr("teeline.proxy.capture.Recording.message", fail)
+    recorder = Recorder()
+    capture = Capture(CaptureConfig(when="always"))
+    run(passed(recorder, [asked()], [*map(told, FAULTY)], capture=capture))
+    assert found(recorder) == ids(streamed(FAULTY))
+    recording = recorder.exchanges[0].recording
+    assert isinstance(recording, Recording) and recording.response.partial
 
 
 def test_an_answer_is_checked_against_the_schema_that_a_frame_asked_for() -> None:

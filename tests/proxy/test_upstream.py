@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from typing import Any
 
 import pytest
 
@@ -97,3 +99,51 @@ def test_bytes_before_any_request_end_the_connection() -> None:
             assert await owner.lost.get() is connection
 
     run(test())
+
+
+def _answers_on(family: socket.AddressFamily, address: str) -> socket.socket:
+    sock = socket.socket(family)
+    sock.bind((address, 0))
+    sock.listen()
+    return sock
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_name_is_reached_at_whichever_of_its_addresses_answers(
+    order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One refuses, the other takes the connection; which comes first makes no difference."""
+
+    async def test() -> None:
+        with _answers_on(socket.AF_INET, "127.0.0.1") as listening:
+            port = listening.getsockname()[1]
+            found = [
+                (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
+                for address in ("127.0.0.2", "127.0.0.1")
+            ][::order]
+
+            async def resolved(*_: Any, **__: Any) -> Any:
+                return found
+
+            monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolved)
+            connection = await upstream(f"http://relay.example:{port}").connect(Unowned())
+            assert connection.transport.get_extra_info("peername") == ("127.0.0.1", port)
+            connection.abort()
+            await asyncio.sleep(0)
+
+    run(test())
+
+
+def test_other_event_loops_reach_an_upstream_by_name() -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def test() -> None:
+        with _answers_on(socket.AF_INET, "127.0.0.1") as listening:
+            port = listening.getsockname()[1]
+            connection = await upstream(f"http://localhost:{port}").connect(Unowned())
+            assert connection.transport.get_extra_info("peername")[1] == port
+            connection.abort()
+            await asyncio.sleep(0)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asyncio.wait_for(test(), 10))

@@ -20,6 +20,7 @@ from teeline.validators.checks.context import Context
 from teeline.validators.checks.respstream import ResponsesStream
 from teeline.validators.checks.stream import EventProtocol
 from teeline.validators.events import RequestHead, ResponseHead
+from teeline.validators.history import History
 from teeline.validators.inspector import Inspector
 from teeline.validators.limits import DEFAULT_LIMITS
 from teeline.validators.model import Ended, Exchange, Severity
@@ -32,13 +33,20 @@ EVENTS = 1000
 WORDS = ("the ", "quick ", "brown ", "fox ", "jumps ", "over ", "a ", "lazy ", "dog. ")
 TEXTS = [WORDS[n % len(WORDS)] for n in range(EVENTS)]
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
-ASKING = (("content-type", "application/json"), ("authorization", "Bearer x"))
+ASKING = (
+    ("content-type", "application/json"),
+    ("authorization", "Bearer x"),
+    ("idempotency-key", "x"),  # all answers have one id
+)
 HEADERS = (
     ("x-request-id", "req_1"),
     ("openai-processing-ms", "5"),
     ("openai-version", "2020-10-01"),
     ("x-ratelimit-limit-requests", "10"),
 )
+
+
+UPSTREAM = History()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,7 @@ class Figure:
 def whole_exchange(path: str, request: bytes, kind: str, reads: Sequence[bytes]) -> Exchange:
     """One exchange through an inspector; RuntimeError where it is not clean."""
     exchange = Exchange(id="cost")
-    inspector = Inspector(exchange)
+    inspector = Inspector(exchange, history=UPSTREAM)
     inspector.request_head(RequestHead("POST", path, ASKING), NOW)
     inspector.request_body(request, NOW)
     inspector.request_end(NOW)

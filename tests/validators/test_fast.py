@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teeline.validators import fast
+from teeline.validators.checks import chatstream, respstream
 from teeline.validators.checks.chatstream import ChatStream
 from teeline.validators.checks.respstream import ResponsesStream
 from teeline.validators.events import RequestHead, ResponseHead
@@ -51,14 +52,27 @@ def seen(document: dict[str, Any], cut: Cut) -> tuple[Any, ...]:
 
 
 class Full:
-    """Streams without a fast path: none may learn a template."""
+    """Streams without a fast path: no template is learnt, and no event compared with the one before."""
 
     def __enter__(self) -> None:
-        self._credit = fast.CREDIT
-        fast.CREDIT = 0  # type: ignore[misc]
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setattr(fast, "CREDIT", 0)
+        for checks in (chatstream, respstream):
+            self._patch.setattr(checks, "comparable", lambda *_: None)
 
     def __exit__(self, *exc: object) -> None:
-        fast.CREDIT = self._credit  # type: ignore[misc]
+        self._patch.undo()
+
+
+class Decoded:
+    """Streams whose events are all decoded: what is left is the comparison with the one before."""
+
+    def __enter__(self) -> None:
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setattr(fast, "CREDIT", 0)
+
+    def __exit__(self, *exc: object) -> None:
+        self._patch.undo()
 
 
 def assert_same(document: dict[str, Any], *cuts: Cut) -> None:
@@ -66,6 +80,8 @@ def assert_same(document: dict[str, Any], *cuts: Cut) -> None:
         with Full():
             expected = seen(document, cut)
         assert seen(document, cut) == expected, json.dumps(document)
+        with Decoded():
+            assert seen(document, cut) == expected, json.dumps(document)
 
 
 def test_cases_and_examples() -> None:
@@ -191,6 +207,42 @@ def test_a_long_clean_stream_needs_a_handful_of_full_checks(
     assert counts.walks == 0
 
 
+def test_where_events_are_decoded_each_is_one_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event that equals the one before, its text aside, is not gone through member by member."""
+    walked = 0
+
+    def walk(*args: Any) -> bool:
+        nonlocal walked
+        walked += 1
+        return table.walk(*args)
+
+    for checks in (chatstream, respstream):
+        monkeypatch.setattr(checks, "walk", walk)
+    chunks = [streams.chunk({"content": f" word{n}"}) for n in range(500)]
+    blocks = [*streams.framed([streams.chunk({"role": "assistant"}), *chunks]), streams.DONE]
+    events = streams.framed(streams.responses([f" word{n}" for n in range(500)]))
+    with Decoded():
+        inspect(streams.exchange(blocks, "/v1/chat/completions"), event_by_event)
+        inspect(streams.exchange(events, "/v1/responses", input="Hi"), event_by_event)
+    assert 0 < walked < 40
+
+
+@pytest.mark.parametrize("number", ["1.0", "true", "1e0", '"1"', "null", "2"])
+def test_a_number_that_is_equal_in_python_alone_is_another_one(number: str) -> None:
+    good = streams.framed([streams.chunk({"content": "word"}, 1) for _ in range(8)])
+    for at in range(2, 8):
+        odd = good[at].replace(b'"index":1', b'"index":' + number.encode())
+        document = streams.exchange([*good[:at], odd, *good[at + 1 :]], "/v1/chat/completions")
+        assert_same(document, event_by_event, whole)
+    events = streams.framed(streams.responses(["word"] * 8))
+    for at in range(5, 12):
+        odd = events[at].replace(b'"output_index":0', b'"output_index":' + number.encode())
+        document = streams.exchange(
+            [*events[:at], odd, *events[at + 1 :]], "/v1/responses", input="Hi"
+        )
+        assert_same(document, event_by_event, whole)
+
+
 def held(blocks: list[bytes], path: str) -> int:
     """Bytes that an inspector holds once it has read all these blocks."""
     inspector = Inspector(Exchange(id="x"))
@@ -239,8 +291,13 @@ def test_a_member_that_changes_with_each_event_is_given_up() -> None:
 class _Anything:
     holes = (fast.Hole(("choices", 0, "delta", "content"), fast.HoleKind.TEXT),)
 
+    deaf = False
+
     def expected(self) -> bytes:
         return b""
+
+    def skip(self, index: int, byte: int) -> None:
+        """Nothing to keep."""
 
     def add(self, text: bytes | str, index: int, byte: int) -> None:
         """Nothing to keep."""

@@ -10,6 +10,8 @@ from teeline.validators.operation import (
     is_beta,
     model_of,
     operation_of,
+    path_of,
+    route_of,
 )
 
 
@@ -101,3 +103,15 @@ def test_a_base_url_that_holds_the_word_models_still_has_a_list() -> None:
 )
 def test_what_gateways_serve_beside_models_is_not_judged_as_a_model(target: str) -> None:
     assert operation_of("GET", target) is Operation.OTHER
+
+
+@pytest.mark.parametrize("target", ["/v1/chat/completions?x=1", "http://h/v1/models", "/" * 5000])
+def test_a_request_line_says_all_of_it_at_once(target: str) -> None:
+    """The second time as well, when it may be remembered."""
+    for _ in range(2):
+        route = route_of("GET", target)
+        assert route.operation is operation_of("GET", target)
+        assert route.reported == route.operation.reported
+        assert route.asks_in_body is asks_in_body("GET", target)
+        assert route.is_beta is is_beta(target)
+        assert route.path == path_of(target)

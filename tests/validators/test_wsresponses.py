@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from typing import Any
@@ -339,3 +340,36 @@ def test_sockets_at_responses_are_inspected(target: str, inspected: bool) -> Non
 def test_the_extension_of_a_handshake(value: str, name: str) -> None:
     assert extension_of(ResponseHead(101, (("Sec-WebSocket-Extensions", value),))) == name
     assert extension_of(ResponseHead(101, ())) == ""
+
+
+def test_each_message_of_a_response_is_kept_for_it_and_others_for_nobody() -> None:
+    socket = Socket()
+    first, second = ({**ASKED, "stream_id": lane} for lane in "ab")
+    socket.client(asked(first), asked({"type": "session.update"}), asked(second))
+    events = [{**event, "stream_id": lane} for event in CLEAN[:2] for lane in "ba"]
+    socket.server(*map(told, events), told({"type": "pong"}))
+    socket.end()
+    told_ = [(exchange, message.side.value, message.kind) for exchange, message in socket.kept]
+    assert told_[:2] == [
+        ("response 1", "request", "response.create"),
+        ("response 2", "request", "response.create"),
+    ]
+    assert told_[2:6] == [
+        ("response 2", "response", CLEAN[0]["type"]),
+        ("response 1", "response", CLEAN[0]["type"]),
+        ("response 2", "response", CLEAN[1]["type"]),
+        ("response 1", "response", CLEAN[1]["type"]),
+    ]
+    assert json.loads(socket.kept[0][1].data) == first
+    assert json.loads(socket.kept[2][1].data) == events[0]
+    assert all(message.whole for _, message in socket.kept)
+
+
+def test_messages_beyond_a_limit_are_kept_as_cut() -> None:
+    socket = Socket(replace(DEFAULT_LIMITS, body=60, event=60))
+    socket.client(asked({**ASKED, "input": "x" * 100}))
+    socket.server(told({"type": "response.created", "response": {"id": "x" * 100}}))
+    assert [(message.side.value, message.whole) for _, message in socket.kept] == [
+        ("request", False),
+        ("response", False),
+    ]

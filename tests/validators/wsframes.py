@@ -12,7 +12,7 @@ from typing import Any
 from teeline.validators.events import Closed, Found, Opened, Output, RequestHead, ResponseHead
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange
-from teeline.validators.wsresponses import SocketResponses
+from teeline.validators.wsresponses import Message, SocketResponses
 
 Cut = Callable[[bytes], Iterable[bytes]]
 MASK = b"\x11\x22\x33\x44"
@@ -61,13 +61,19 @@ class Socket:
         self.connection = Exchange(id="connection")
         self.made: list[Exchange] = []
         self.outputs: list[Output] = []
-        self.inspector = SocketResponses(self.connection, self._new, HEAD, ANSWER, limits)
+        self.kept: list[tuple[str, Message]] = []
+        self.inspector = SocketResponses(
+            self.connection, self._new, HEAD, ANSWER, limits, keep=self._keep
+        )
         self._cut = cut
         self._at = NOW
 
     def _new(self) -> Exchange:
         self.made.append(Exchange(id=f"response {len(self.made) + 1}"))
         return self.made[-1]
+
+    def _keep(self, exchange: Exchange, message: Message) -> None:
+        self.kept.append((exchange.id, message))
 
     def client(self, *frames: bytes) -> None:
         self._at += 1

@@ -11,12 +11,14 @@ import re
 
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import check_document, check_error
-from teeline.validators.checks.http import media_type
 from teeline.validators.checks.stream import OTHER_KIND, STREAM_KINDS, EventStream
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 
 _BLANK = b" \t\r\n"
+_COMPLETE = Ended.COMPLETE
+_OTHER = Operation.OTHER
+_OPENING = ord("{")
 _BOM = b"\xef\xbb\xbf"
 _STREAM = re.compile(rb"(data|event|id|retry)[ \t]*[:\r\n]|:", re.I)
 """How the first line of an event stream starts, blanks before it aside."""
@@ -33,16 +35,17 @@ class AnswerBody:
     ``stream`` is there as soon as the body is known to be one; pieces may then be fed to it directly.
     """
 
+    stream: EventStream | None = None
+    _size = 0
+    _first = b""
+    _marked = False
+    _waits = False  # a stream whose request is being read
+
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._pieces: list[bytes] = []
-        self._size = 0
-        self.stream: EventStream | None = None
         self._document = ctx.response.status >= 400
-        self._ignored = ctx.operation is Operation.OTHER and not self._document
-        self._first = b""
-        self._marked = False
-        self._waits = False  # a stream whose request is being read
+        self._ignored = ctx.operation is _OTHER and not self._document
 
     @property
     def streaming(self) -> bool:
@@ -52,7 +55,7 @@ class AnswerBody:
     @property
     def kept(self) -> int:
         """Bytes of what is kept because it may be one document."""
-        return 0 if self.streaming or self._ignored else self._size
+        return 0 if self.stream is not None or self._waits or self._ignored else self._size
 
     @property
     def ignored(self) -> bool:
@@ -69,22 +72,26 @@ class AnswerBody:
         if self.stream is not None:
             self.stream.feed(data)
         elif not self._ignored and data:
-            self._pieces.append(data)
-            self._size += len(data)
-            if self._waits:
-                self._to_stream()
-            elif not self._document:
+            self._keep(data)
+
+    def _keep(self, data: bytes) -> None:
+        """A piece of what may be one document."""
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._waits:
+            self._to_stream()
+        elif not self._document:
+            if data[0] == _OPENING and not self._first:
+                self._document = True
+            else:
                 self._sniff(data)
-            if self.stream is None and self._size > self._ctx.limits.body:
-                self._ctx.partial("body-limit")
-                self._ignored = True
-                self._pieces.clear()
+        if self._size > self._ctx.limits.body and self.stream is None:
+            self._ctx.partial("body-limit")
+            self._ignored = True
+            self._pieces.clear()
 
     def _sniff(self, data: bytes) -> None:
         """Looks at what comes first, blanks and a byte order mark aside, until its kind is clear."""
-        if data[:1] == b"{" and not self._first:
-            self._document = True
-            return
         start = self._first + data[: self._ctx.limits.head]
         if not self._marked:
             if len(start) < len(_BOM) and _BOM.startswith(start):
@@ -128,40 +135,53 @@ class AnswerBody:
             self._to_stream()
         if self.stream is not None:
             self.stream.finish(ended)
-        elif ended is Ended.COMPLETE:
-            self._whole(b"".join(self._pieces))
+        elif ended is _COMPLETE:
+            pieces = self._pieces
+            self._whole(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         self._pieces.clear()
+
+    @property
+    def _announced(self) -> bool:
+        return self._ctx.content_type.media == "text/event-stream"
 
     def _is_late_stream(self) -> bool:
         """A stream whose first line is none of the grammar's: an unprefixed error, a stray text."""
-        if self._ctx.response.status >= 400 or not self._pieces:
+        ctx = self._ctx
+        if not (ctx.request.stream or self._announced):
             return False
-        expected = self._ctx.request.stream or media_type(self._ctx) == "text/event-stream"
-        return expected and bool(
-            _ANY_FIELD_LINE.search(b"".join(self._pieces)[: self._ctx.limits.head])
+        return bool(
+            ctx.response.status < 400
+            and self._pieces
+            and _ANY_FIELD_LINE.search(b"".join(self._pieces)[: ctx.limits.head])
         )
 
     def _whole(self, body: bytes) -> None:
         ctx = self._ctx
         if ctx.response.status >= 400:
             check_error(ctx, body)
-            return
-        streamed = ctx.request.stream or (
-            not ctx.request.known and media_type(ctx) == "text/event-stream"
-        )
+        elif not (self._is_streamed() and self._is_no_stream(body)):
+            check_document(ctx, body)
+
+    def _is_streamed(self) -> bool:
+        """Whether an event stream was due, as far as it is known."""
+        request = self._ctx.request
+        return request.stream if request.known else self._announced
+
+    def _is_no_stream(self, body: bytes) -> bool:
+        """Whether a body that is no event stream is no document, either; reports what it is."""
+        ctx = self._ctx
         kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
-        if streamed and kind.empty:
-            if not body.strip(_BLANK):
-                ctx.report.place(Unit.BODY)
-                ctx.report(kind.empty, detail=f"{len(body)} bytes")
-                return
-            if self._is_neither(body):
-                ctx.report.place(Unit.BODY)
-                ctx.report(
-                    "sse.no-event-stream", detail=f"{len(body)} bytes that are no event stream"
-                )
-                return
-        check_document(ctx, body)
+        if not kind.empty:
+            return False
+        if not body.strip(_BLANK):
+            ctx.report.place(Unit.BODY)
+            ctx.report(kind.empty, detail=f"{len(body)} bytes")
+            return True
+        if self._is_neither(body):
+            ctx.report.place(Unit.BODY)
+            ctx.report("sse.no-event-stream", detail=f"{len(body)} bytes that are no event stream")
+            return True
+        return False
 
     def _is_neither(self, body: bytes) -> bool:
         """Neither one JSON document nor HTML: lines of JSON, plain text."""

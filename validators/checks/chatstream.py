@@ -7,8 +7,9 @@ stream.py, a single choice in chatchoice.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
+from teeline.validators.alike import comparable
 from teeline.validators.checks import cross
 from teeline.validators.checks.chatchoice import StreamedChoice
 from teeline.validators.checks.chunks import (
@@ -22,6 +23,7 @@ from teeline.validators.checks.chunks import (
     is_filter_chunk,
 )
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.reporter import Reporter
 from teeline.validators.checks.shapes import CHUNK_SHAPES, shape_of
 from teeline.validators.evidence import ABSENT
 from teeline.validators.fast import Hole, HoleKind, OpenText
@@ -68,6 +70,7 @@ class ChatStream:
         # an error or a foreign protocol came: only framing is of interest from here on
         self._over = False
         self._lost = False  # an event could not be read: what is missing may have been in it
+        self._before: _Usual | None = None  # the last chunk, where the next may be like it
         self._envelope = Envelope(ctx, _ENVELOPE)
         self._usage = StreamUsage(ctx, _USAGE)
 
@@ -75,6 +78,7 @@ class ChatStream:
 
     def done(self) -> None:
         """``[DONE]`` in any of its spellings."""
+        self._before = None
         self._done += 1
         if self._done > 1 and not self._over:
             self._ctx.report("chatstream.done-repeated", detail="[DONE] again")
@@ -86,10 +90,21 @@ class ChatStream:
 
     def unreadable(self) -> None:
         """An event whose data no client can read (its own rule has been reported)."""
+        self._before = None
         self._lost = True
 
     def event(self, value: Any, name: str) -> None:
         """One event's document; ``name`` is its ``event`` field."""
+        before, report = self._before, self._ctx.report
+        if before is not None and before.goes_on(value, report):
+            return
+        breaches = report.breaches
+        self._before = None
+        self._event(value, name)
+        if report.breaches == breaches and not (self._over or self._done):
+            self._before = self._usual(value)
+
+    def _event(self, value: Any, name: str) -> None:
         report = self._ctx.report
         if self._over:
             return
@@ -198,6 +213,24 @@ class ChatStream:
             state = self._choices[index] = StreamedChoice(self._ctx, index, alone=alone)
         return state
 
+    # -- a chunk like the one before ---------------------------------------------------------------------
+
+    def _usual(self, value: Any) -> _Usual | None:
+        """What the next chunk is compared with, where this one, of which nothing was found, brought a text
+        to an open choice and nothing else."""
+        if not isinstance(value, dict) or value.get("usage") is not None or value.get("moderation"):
+            return None
+        choices = value.get("choices")
+        choice = _only_delta(choices)
+        if choice is None or choice.get("logprobs") is not None or not _is_text(choice["delta"]):
+            return None
+        state = self._choices.get(choice.get("index", 0))
+        chunk = comparable(value, ("choices",), ("created",))
+        inner = comparable(choice, ("delta",), ("index",))
+        if state is None or state.finish is not None or chunk is None or inner is None:
+            return None
+        return _Usual(chunk, inner, state)
+
     # -- the fast path -----------------------------------------------------------------------------------
 
     def open_text(self, value: Mapping[str, Any]) -> OpenText | None:
@@ -285,6 +318,45 @@ class ChatStream:
             self._ctx.report("chatstream.no-content", detail="finish_reason stop, nothing was said")
 
 
+class _Usual:
+    """A chunk that brought a text to an open choice, of which nothing was found."""
+
+    __slots__ = ("_choice", "_chunk", "_state")
+
+    def __init__(
+        self, chunk: dict[str, Any], choice: dict[str, Any], state: StreamedChoice
+    ) -> None:
+        self._chunk = chunk
+        self._choice = choice
+        self._state = state
+
+    def goes_on(self, value: Any, report: Reporter) -> bool:
+        """Whether an event is another chunk of this kind; its text is then taken in."""
+        if type(value) is not dict:
+            return False
+        like = self._chunk
+        like["choices"] = choices = value.get("choices")
+        if value != like or type(value["created"]) is not int:
+            return False
+        if type(choices) is not list or len(choices) != 1 or type(choices[0]) is not dict:
+            return False
+        choice, like = choices[0], self._choice
+        like["delta"] = delta = choice.get("delta")
+        if choice != like or type(choice["index"]) is not int or not _is_text(delta):
+            return False
+        self._state.place = (report.index, report.byte)
+        self._state.hear(delta["content"], "/choices/0/delta")
+        return True
+
+
+def _is_text(delta: Any) -> TypeGuard[dict[str, str]]:
+    """Whether a delta holds a content that is not empty, and nothing else."""
+    if type(delta) is not dict or len(delta) != 1:
+        return False
+    content = delta.get("content")
+    return type(content) is str and content != ""
+
+
 class _ChoiceText:
     """An open choice as the fast path sees it: a chunk that only carries on a text does nothing else."""
 
@@ -294,9 +366,16 @@ class _ChoiceText:
         self._choice = choice
         self.holes = holes
 
+    @property
+    def deaf(self) -> bool:
+        return not self._choice.listens
+
     def expected(self) -> bytes:
         """Chunks have no number."""
         return b""
+
+    def skip(self, index: int, byte: int) -> None:
+        self._choice.place = (index, byte)
 
     def add(self, text: bytes | str, index: int, byte: int) -> None:
         choice = self._choice

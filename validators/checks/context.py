@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from teeline.validators import evidence
@@ -10,6 +10,7 @@ from teeline.validators.checks.reporter import Reporter
 from teeline.validators.checks.request import UNKNOWN_REQUEST, RequestFacts
 from teeline.validators.events import ResponseHead, SchemaCheck, SchemaError, SchemaResult
 from teeline.validators.fields.structured import EXTRA_KEYWORDS
+from teeline.validators.heads import ContentType, FieldNames, content_type, names_of
 from teeline.validators.history import History
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange, Headers, Place
@@ -43,25 +44,22 @@ def field_values(headers: Headers, name: str) -> list[str]:
 
 
 class Context:
-    """One exchange as its checks see it."""
+    """One exchange as its checks see it. What most exchanges never change is the class's."""
 
-    __slots__ = (
-        "_given",
-        "_named",
-        "_read",
-        "_tickets",
-        "beta",
-        "exchange",
-        "history",
-        "identified",
-        "limits",
-        "operation",
-        "reading",
-        "report",
-        "request",
-        "request_headers",
-        "response",
-    )
+    beta = False
+    reading = False
+    """The request is being read elsewhere."""
+    identified = False
+    """The answer's id was compared with earlier ones."""
+    request: RequestFacts = UNKNOWN_REQUEST
+    request_headers: Headers = ()
+    request_names: FieldNames = names_of(())
+    response: ResponseHead = ResponseHead(0, ())
+    names: FieldNames = request_names
+    """Those of the answer's fields."""
+    content_type: ContentType = content_type("")
+    """What the answer says that its body is."""
+    _given = 0
 
     def __init__(
         self,
@@ -72,19 +70,22 @@ class Context:
     ) -> None:
         self.exchange = exchange
         self.operation = operation
-        self.beta = False
-        self.reading = False  # the request is being read elsewhere
         self.limits = limits
         self.history = history
-        self.identified = False  # the answer's id was compared with earlier ones
         self.report = Reporter(exchange)
-        self.request: RequestFacts = UNKNOWN_REQUEST
-        self.request_headers: Headers = ()
-        self.response = ResponseHead(0, ())
-        self._read: Headers = ()  # the header fields that are in _named
-        self._named: dict[str, list[str]] = {}
         self._tickets: dict[int, WantedCheck] = {}
-        self._given = 0
+
+    def asks(self, headers: Headers) -> None:
+        """Takes the request's fields in."""
+        self.request_headers = headers
+        self.request_names = names_of(headers)
+
+    def answers(self, head: ResponseHead) -> None:
+        """Takes the answer's head in."""
+        self.response = head
+        headers = head.headers
+        self.names = names = names_of(headers)
+        self.content_type = content_type(headers[names.type][1] if names.type >= 0 else "")
 
     def header(self, name: str) -> str:
         """The first value of a field of the answer, empty where there is none."""
@@ -93,20 +94,11 @@ class Context:
 
     def fields(self, name: str) -> Sequence[str]:
         """All values of a field of the answer, in order; ``name`` in lower case."""
-        return self._by_name().get(name, ())
+        return self.names.values(self.response.headers, name)
 
-    def field_names(self) -> Set[str]:
-        """The names of the answer's fields, in lower case."""
-        return self._by_name().keys()
-
-    def _by_name(self) -> Mapping[str, Sequence[str]]:
-        """The answer's fields, put in order once."""
-        headers = self.response.headers
-        if self._read is not headers:
-            self._read, self._named = headers, {}
-            for name, value in headers:
-                self._named.setdefault(name.lower(), []).append(value)
-        return self._named
+    def asked(self, name: str) -> Sequence[str]:
+        """All values of a field of the request, in order; ``name`` in lower case."""
+        return self.request_names.values(self.request_headers, name)
 
     @property
     def body_due(self) -> bool:

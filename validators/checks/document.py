@@ -7,6 +7,7 @@ from typing import Any
 
 from teeline.validators import evidence
 from teeline.validators.checks.chat import check_chat, note_error
+from teeline.validators.checks.chatknown import known_chat
 from teeline.validators.checks.completions import check_completion
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.embeddings import check_embeddings
@@ -16,10 +17,13 @@ from teeline.validators.checks.identity import check_identity
 from teeline.validators.checks.marks import note_object
 from teeline.validators.checks.models import check_models
 from teeline.validators.checks.responses import check_light, check_response
+from teeline.validators.evidence import ABSENT
+from teeline.validators.likeness import Known
 from teeline.validators.model import Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFaultKind, decode
 
+_BODY = Unit.BODY
 BODY_FAULTS: Mapping[JsonFaultKind, str] = {
     JsonFaultKind.INVALID: "http.json-invalid",
     JsonFaultKind.TRAILING: "http.json-trailing",
@@ -51,17 +55,36 @@ def check_document(ctx: Context, body: bytes) -> None:
     """Checks the body of a 2xx answer that is no event stream."""
     if not body and not ctx.body_due:
         return
-    ctx.report.place(Unit.BODY)
+    ctx.report.place(_BODY)
+    history = ctx.history
+    known = None if history is None else history.answers.get(ctx.operation)
+    found = None if known is None else known.find(body)
+    if found is not None and _is_typed(ctx) and found[0].accept(ctx, found[1]):
+        check_identity(ctx, {"id": ctx.exchange.response_id})
+        return
+    breaches = ctx.report.breaches
+    value = _checked(ctx, body)
+    clean = value is not ABSENT and ctx.report.breaches == breaches
+    if known is not None and found is None and clean and known.useful:
+        remembered = KNOWN_ANSWERS[ctx.operation](ctx, value)
+        if remembered is not None:
+            known.learn(body, remembered)
+    if value is not ABSENT:
+        check_identity(ctx, value)
+
+
+def _checked(ctx: Context, body: bytes) -> Any:
+    """The full check of a document but for its id; its value, ABSENT where it has none."""
     document = decode(body, ctx.limits.depth)
     if not document.ok and _is_html(body):
         ctx.report("http.html-200", detail=f"{len(body)} bytes of HTML")
-        return
+        return ABSENT
     report_faults(ctx, document, BODY_FAULTS)
     if not document.ok:
-        return
+        return ABSENT
     if ctx.request.stream:
         ctx.report("cross.stream-answered-with-json", "", document.value, words=True)
-    elif ctx.headers_known and not _is_json(media_type(ctx)):
+    elif not _is_typed(ctx):
         kind = media_type(ctx)
         ctx.report(
             "http.json-content-type",
@@ -69,7 +92,7 @@ def check_document(ctx: Context, body: bytes) -> None:
         )
     note_object(ctx.exchange, document.value)
     DOCUMENT_CHECKS.get(ctx.operation, _note_errors)(ctx, document.value)
-    check_identity(ctx, document.value)
+    return document.value
 
 
 DOCUMENT_CHECKS: Mapping[Operation, Callable[[Context, Any], None]] = {
@@ -82,13 +105,22 @@ DOCUMENT_CHECKS: Mapping[Operation, Callable[[Context, Any], None]] = {
 }
 """Who checks the document of an operation's answer; of others only an error is looked for."""
 
+KNOWN_ANSWERS: Mapping[Operation, Callable[[Context, Any], Known | None]] = {
+    Operation.CHAT: known_chat
+}
+"""Who remembers an answer that its check accepted, for the operations that ``History.answers`` has."""
+
 
 def _note_errors(ctx: Context, value: Any) -> None:
     if isinstance(value, dict) and value.get("error"):
         note_error(ctx, value)
 
 
-def _is_json(kind: str) -> bool:
+def _is_typed(ctx: Context) -> bool:
+    """Whether the head says that the body is JSON, or is not in the record (P8)."""
+    if not ctx.headers_known:
+        return True
+    kind = media_type(ctx)
     return kind == "application/json" or kind.endswith("+json")
 
 

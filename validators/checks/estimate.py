@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from teeline.validators.checks.context import Context, field_values
+from teeline.validators.checks.context import Context
 from teeline.validators.fields.request import INHERITED, TOOL_MEMBERS
 from teeline.validators.fields.words import REASONING_MEMBERS
 
@@ -25,22 +25,32 @@ _ITEMS = frozenset({"message", "function_call", "function_call_output"})
 
 def check_prompt_tokens(ctx: Context, prompt: int, pointer: str) -> None:
     """Reports a prompt that can't be the one that was sent: cut short, or with a lot added."""
-    document, size = ctx.request.document, ctx.exchange.request_bytes
-    if not prompt or not ctx.request.known:
-        return
-    encoded = bool(field_values(ctx.request_headers, "content-encoding"))
-    most = size // _CHARACTERS * _FACTOR * ctx.request.choices + _TEMPLATE
-    # No text has more characters than the request has bytes: most prompts need no look at the texts.
-    if not encoded and _least(size) <= prompt <= most:
-        return
-    if not _is_all_text(document):
+    document = ctx.request.document
+    if (
+        not prompt
+        or not ctx.request.known
+        or is_plausible(ctx, prompt)
+        or not _is_all_text(document)
+    ):
         return
     cached = sum(n for name, n in ctx.exchange.usage.items() if name.endswith(".cached_tokens"))
     least = _least(sum(map(len, _texts(document))))
     # Some count what came from a cache beside the prompt.
-    if prompt + cached < least or (prompt > most and not encoded):
+    too_many = prompt > _most(ctx) and not ctx.request_names.coded
+    if prompt + cached < least or too_many:
         detail = f"{prompt} tokens for a request of {ctx.exchange.request_bytes} bytes"
         ctx.report("cross.prompt-tokens-implausible", pointer, detail=detail)
+
+
+def is_plausible(ctx: Context, prompt: int) -> bool:
+    """Whether a count needs no look at the texts: no text has more characters than the request has bytes."""
+    size = ctx.exchange.request_bytes
+    return _least(size) <= prompt <= _most(ctx) and not ctx.request_names.coded
+
+
+def _most(ctx: Context) -> int:
+    characters = ctx.exchange.request_bytes // _CHARACTERS
+    return characters * _FACTOR * ctx.request.choices + _TEMPLATE
 
 
 def _least(characters: int) -> int:

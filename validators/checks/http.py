@@ -7,77 +7,77 @@ from collections.abc import Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from teeline.validators.checks.context import Context, field_values
-from teeline.validators.model import Headers, Unit
+from teeline.validators.checks.context import Context
+from teeline.validators.model import Unit
 from teeline.validators.operation import Operation
 
 _NORMAL_ERRORS = frozenset(
     {400, 401, 402, 403, 404, 405, 406, 408, 409, 410, 411, 413, 414, 415, 422, 424, 429, 431, 451}
     | {500, 501, 502, 503, 504}
 )
-_REQUEST_IDS = ("x-request-id", "apim-request-id", "cf-ray", "request-id", "x-amzn-requestid")
-_RATE_LIMIT = re.compile(r"x-ratelimit-(limit|remaining|reset)-[a-z0-9-]+\Z")
-_AMOUNT = re.compile(r"-?\d{1,18}(\.\d+)?\Z")
+_DIGITS = 18
+_AMOUNT = re.compile(rf"-?\d{{1,{_DIGITS}}}(\.\d+)?\Z")
 _DURATION = re.compile(r"(\d+(\.\d+)?(ms|us|s|m|h|d))+\Z")
 _HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT\Z")
+_HEAD = Unit.HEAD
+_CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
+_RETRY_FIELDS = ("retry-after", "retry-after-ms")
 _RETRY_LIMIT = 120.0
 
 
 def media_type(ctx: Context) -> str:
     """The answer's media type in lower case, without parameters; empty where there is none."""
-    return ctx.header("content-type").partition(";")[0].strip().lower()
+    return ctx.content_type.media
 
 
 def check_head(ctx: Context) -> None:
     """What a final response head must say whatever the body is."""
     status = ctx.response.status
-    ctx.report.place(Unit.HEAD)
+    ctx.report.place(_HEAD)
+    if status != 200:
+        _check_status(ctx, status)
+    if not ctx.response.headers:
+        return  # P8
+    names = ctx.names
+    if not names.usual:
+        _check_names(ctx)
+    if names.rate_limits:
+        _rate_limits(ctx)
+    charset = ctx.content_type.charset
+    if charset and charset not in _CHARSETS:
+        ctx.report("http.charset-not-utf8", detail=f"charset {charset[:24]!r}")
+    if names.retries:
+        _retry_after(ctx)
+
+
+def _check_status(ctx: Context, status: int) -> None:
     if 300 <= status < 400 and status != 304:
         ctx.report("http.redirect", detail=f"status {status}")
     elif status in (201, 202, 203, 205, 206) and ctx.operation is not Operation.OTHER:
         ctx.report("http.status-2xx-odd", detail=f"status {status}")
     elif status >= 400 and status not in _NORMAL_ERRORS:
         ctx.report("http.status-nonstandard", detail=f"status {status}")
-    if ctx.headers_known:
-        _fields(ctx)
-        _retry_after(ctx)
 
 
-def _fields(ctx: Context) -> None:
-    headers = ctx.response.headers
-    names = ctx.field_names()
-    if names.isdisjoint(_REQUEST_IDS):
+def _check_names(ctx: Context) -> None:
+    names = ctx.names
+    if not names.identified:
         ctx.report("http.request-id-missing", detail="no x-request-id")
-    if "openai-processing-ms" not in names or "openai-version" not in names:
+    if not names.timed:
         ctx.report("http.processing-ms-missing", detail="no openai-processing-ms or openai-version")
-    if any(name.startswith("x-ratelimit-") for name in names):
-        _rate_limits(ctx, headers)
-    else:
+    if not names.limited:
         ctx.report("http.ratelimit-missing", detail="no x-ratelimit fields")
-    charset = _charset(ctx)
-    if charset and charset not in ("utf-8", "utf8", "us-ascii", "ascii"):
-        ctx.report("http.charset-not-utf8", detail=f"charset {charset[:24]!r}")
 
 
-def _charset(ctx: Context) -> str:
-    """The charset that the answer's content-type names, empty where it names none."""
-    for parameter in ctx.header("content-type").split(";")[1:]:
-        name, _, value = parameter.partition("=")
-        if name.strip().lower() == "charset":
-            return value.strip().strip('"').lower()
-    return ""
-
-
-def _rate_limits(ctx: Context, headers: Headers) -> None:
-    for name, value in headers:
-        lower = name.lower()
-        match = _RATE_LIMIT.match(lower) if lower.startswith("x-") else None
-        if match is None:
-            continue
+def _rate_limits(ctx: Context) -> None:
+    headers = ctx.response.headers
+    for position, name, reset in ctx.names.rate_limits:
+        value = headers[position][1]
+        if _DURATION.match(value) if reset else (value.isdecimal() and len(value) <= _DIGITS):
+            continue  # the usual
         text = value.strip()
-        durations = match[1] == "reset"
-        if not (_AMOUNT.match(text) or (durations and (_DURATION.match(text) or _is_date(text)))):
-            ctx.report("http.ratelimit-format", detail=f"{lower[:64]}: {len(text)} characters")
+        if not (_AMOUNT.match(text) or (reset and (_DURATION.match(text) or _is_date(text)))):
+            ctx.report("http.ratelimit-format", detail=f"{name[:64]}: {len(text)} characters")
 
 
 def _is_date(text: str) -> bool:
@@ -85,9 +85,7 @@ def _is_date(text: str) -> bool:
 
 
 def _retry_after(ctx: Context) -> None:
-    seconds, milliseconds = ctx.fields("retry-after"), ctx.fields("retry-after-ms")
-    if not seconds and not milliseconds:
-        return
+    seconds, milliseconds = map(ctx.fields, _RETRY_FIELDS)
     waits = [_wait(ctx, text) for text in seconds] + [
         _number(text, 1000.0) for text in milliseconds
     ]
@@ -126,8 +124,8 @@ def http_date(text: str) -> float | None:
 
 def check_codings(ctx: Context, codings: Sequence[str]) -> None:
     """Content codings that the client did not offer."""
-    offered = field_values(ctx.request_headers, "accept-encoding")
-    if not codings or not offered:
+    offered = ctx.asked("accept-encoding") if codings else ()
+    if not offered:
         return  # without the field every coding is acceptable (RFC 9110 12.5.3)
     accepted, refused = _accepted(offered)
     anything = "*" in accepted

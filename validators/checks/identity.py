@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from teeline.validators.checks.context import Context, field_values
-from teeline.validators.history import client_of
+from teeline.validators.checks.context import Context
+from teeline.validators.history import History, client_of
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation, asks_in_body
 
 _ONE_OF_FEW = re.compile(r"chatcmpl-\d{1,3}\Z")
+_COMPLETE = Ended.COMPLETE
+_RESPONSES = Operation.RESPONSES
 _NO_CHANCE = 3
 """Ollama draws an id out of a thousand: the same one so many times in a row is a constant."""
 _ONE_ANSWER = re.compile(r"/(?:responses|chat/completions)/([^/]+)/?\Z")
@@ -31,7 +33,7 @@ def check_identity(ctx: Context, value: Any) -> None:
     if pointer is None:
         return
     if asks_in_body(ctx.exchange.method, ctx.exchange.path):
-        _check_new(ctx, made, pointer)
+        check_new(ctx, ctx.history, made, pointer)
     elif _fetched(ctx) == made and _kept(ctx, made) is False:
         ctx.report("cross.store-id", pointer, detail='asked for with "store": false, and fetched')
 
@@ -46,13 +48,12 @@ def _pointer(value: Any, made: str) -> str | None:
     return "/response/id" if isinstance(inner, dict) and inner.get("id") == made else None
 
 
-def _check_new(ctx: Context, made: str, pointer: str) -> None:
+def check_new(ctx: Context, history: History, made: str, pointer: str) -> None:
     """A new answer has a new id, save one that the client asked to be repeated."""
-    if ctx.history is None:
+    before, in_a_row = history.made(made)
+    if not before or (in_a_row < _NO_CHANCE and _ONE_OF_FEW.match(made)):
         return
-    before, in_a_row = ctx.history.made(made)
-    repeated = in_a_row >= _NO_CHANCE if _ONE_OF_FEW.match(made) else before
-    if repeated and not field_values(ctx.request_headers, "idempotency-key"):
+    if not ctx.asked("idempotency-key"):
         ctx.report("cross.duplicate-id", pointer, made)
 
 
@@ -61,6 +62,8 @@ def _check_new(ctx: Context, made: str, pointer: str) -> None:
 
 def check_fetched(ctx: Context) -> None:
     """A kept answer that is gone; call it with the response's head."""
+    if ctx.exchange.method not in ("GET", "DELETE"):
+        return
     asked = _fetched(ctx)
     if asked and ctx.response.status == 404 and _kept(ctx, asked) is True:
         ctx.report.place(Unit.HEAD)
@@ -73,8 +76,13 @@ def check_fetched(ctx: Context) -> None:
 
 def note_kept(ctx: Context, ended: Ended) -> None:
     """Remembers whether a whole answer was to be kept; call it at the end."""
-    made, asked = ctx.exchange.response_id, _asks_to_keep(ctx)
-    if ctx.history is None or made is None or asked is None or ended is not Ended.COMPLETE:
+    made = ctx.exchange.response_id
+    if ctx.history is None or made is None or ended is not _COMPLETE:
+        return
+    if ctx.operation is not _RESPONSES and "store" not in ctx.request.document:
+        return  # nobody asked
+    asked = _asks_to_keep(ctx)
+    if asked is None:
         return
     if asks_in_body(ctx.exchange.method, ctx.exchange.path):
         ctx.history.keep(made, client_of(ctx.request_headers), kept=asked)

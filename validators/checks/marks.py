@@ -11,18 +11,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from teeline.validators.checks.settings import tier_of
-from teeline.validators.model import Exchange, Headers
+from teeline.validators.model import Exchange
 
 FIRST_OBJECTS = 4
 """Objects of a stream that are looked at: the first may be a content filter's."""
-_MAX_MEMBERS = 64
-_MAX_TEXT = 128
+MAX_MEMBERS = 64
+MAX_TEXT = 128
 
 
 def note_target(exchange: Exchange, target: str) -> None:
     """The host of a request target in absolute form, as recordings have it."""
-    if "://" not in target:
-        return
     try:
         host = urlsplit(target).hostname
     except ValueError:
@@ -31,22 +29,21 @@ def note_target(exchange: Exchange, target: str) -> None:
         exchange.marks.host = host[:255]
 
 
-def note_headers(exchange: Exchange, headers: Headers) -> None:
-    """The fields of the answer's head."""
-    exchange.marks.headers = headers
-
-
 def note_object(exchange: Exchange, value: Any) -> None:
     """One of the first JSON objects of the answer, or its last one."""
     if not isinstance(value, dict):
         return
     marks = exchange.marks
     if not value.keys() <= marks.members:
-        first = islice(value, _MAX_MEMBERS)
-        marks.members |= frozenset(name for name in first if len(name) <= _MAX_TEXT)
-    for name, slot in (("system_fingerprint", "fingerprint"), ("id", "id")):
-        text = value.get(name)
-        if isinstance(text, str) and text and not getattr(marks, slot):
-            setattr(marks, slot, text[:_MAX_TEXT])
+        first = islice(value, MAX_MEMBERS)
+        marks.members |= frozenset([name for name in first if len(name) <= MAX_TEXT])
+    if not marks.fingerprint:
+        marks.fingerprint = _mark(value.get("system_fingerprint"))
+    if not marks.id:
+        marks.id = _mark(value.get("id"))
     # The last one counts: a stream begins with what was asked for and ends with what it was.
     exchange.service_tier = tier_of(value) or exchange.service_tier
+
+
+def _mark(text: Any) -> str:
+    return text[:MAX_TEXT] if isinstance(text, str) else ""

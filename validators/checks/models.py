@@ -111,11 +111,12 @@ def check_listed(ctx: Context) -> None:
 
     Call it at the end: an answer that names its model was given by one.
     """
-    exchange = ctx.exchange
-    client = client_of(ctx.request_headers)
-    listed = None if ctx.history is None else ctx.history.listed_models(client)
+    exchange, history = ctx.exchange, ctx.history
+    if history is None or not history.lists or ctx.operation not in _WITH_MODELS:
+        return
+    listed = history.listed_models(client_of(ctx.request_headers))
     wanted = ctx.request.document.get("model")
-    if listed is None or ctx.operation not in _WITH_MODELS or not isinstance(wanted, str):
+    if listed is None or not isinstance(wanted, str):
         return
     if exchange.response_model is None or exchange.error_type is not None:
         return

@@ -22,9 +22,10 @@ class RequestedTool:
     strict: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RequestFacts:
-    """What a request asked for. ``known`` false (P7): it was not fully read, rules that need it are off."""
+    """What a request asked for; nobody changes it. ``known`` false (P7): it was not fully read, rules that
+    need it are off."""
 
     known: bool = False
     document: Mapping[str, Any] = field(default_factory=dict)
@@ -34,6 +35,8 @@ class RequestFacts:
     """Any tool at all, also ones without a name (hosted ones), or ``functions``."""
     offered: Sequence[Mapping[str, Any]] = ()
     """Every tool as it was sent: those in namespaces and in the input as well."""
+    choices: int = 1
+    """How many choices were asked for."""
 
     def integer(self, name: str) -> int | None:
         value = self.document.get(name)
@@ -47,11 +50,6 @@ class RequestFacts:
         """An object member; empty where there is none."""
         value = self.document.get(name)
         return value if isinstance(value, dict) else {}
-
-    @property
-    def choices(self) -> int:
-        """How many choices were asked for."""
-        return max(self.integer("n") or 1, 1)
 
     def inputs(self, name: str) -> int | None:
         """How many inputs a member holds: texts, or lists of tokens; None where it can't be told.
@@ -108,12 +106,19 @@ class RequestFacts:
 UNKNOWN_REQUEST = RequestFacts()
 _STREAMED = frozenset({Operation.CHAT, Operation.RESPONSES, Operation.COMPLETIONS})
 """Elsewhere a member ``stream`` means nothing, and the answer is one document."""
+_RESPONSES = Operation.RESPONSES
+_TOOLS = frozenset({"tools", "functions"})
 
 
 def facts_of(document: Any, operation: Operation) -> RequestFacts:
     """The facts of a request's document; unknown where it is no JSON object."""
     if not isinstance(document, dict):
         return UNKNOWN_REQUEST
+    stream = operation in _STREAMED and document.get("stream") is True
+    choices = _choices(document["n"]) if "n" in document else 1
+    in_input = operation is _RESPONSES and type(document.get("input")) is list
+    if not in_input and _TOOLS.isdisjoint(document):
+        return RequestFacts(known=True, document=document, stream=stream, choices=choices)
     listed = [*_objects(document, "tools"), *_functions(document)]
     if operation is Operation.RESPONSES:
         listed += _tools_of_input(document)
@@ -121,11 +126,16 @@ def facts_of(document: Any, operation: Operation) -> RequestFacts:
     return RequestFacts(
         known=True,
         document=document,
-        stream=operation in _STREAMED and document.get("stream") is True,
+        stream=stream,
         tools={tool.name: tool for tool in map(_tool, flat) if tool is not None},
         tools_sent=bool(listed),
         offered=flat,
+        choices=choices,
     )
+
+
+def _choices(n: Any) -> int:
+    return max(n, 1) if isinstance(n, int) and not isinstance(n, bool) else 1
 
 
 def _objects(document: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

@@ -21,6 +21,8 @@ from teeline.validators.fields.request import (
 from teeline.validators.fields.words import REASONING_MEMBERS
 
 _INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "audio", "refusal", *REASONING_MEMBERS)
+_SPEAKING = ("system", "developer", "user", "assistant", "function")
+"""Roles of chat whose messages answer no call."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _DATA_URL = re.compile(r"data:[\w.+\-/]+(?:;[\w.\-]+=[^;,]*+)*+;base64,", re.I)
 _BASE64 = re.compile(r"[A-Za-z0-9+/_\-\s]++(?:=[=\s]*+)?\Z")
@@ -35,8 +37,12 @@ def check_messages(ctx: Context) -> None:
         if not (document.get("messages") is None and document.get("input") is not None):
             ctx.report("request.messages-missing", "/messages", messages)
         return
-    turns = ToolTurns(ctx)
+    turns = None  # until a message may have to do with calls
     for n, message in enumerate(messages):
+        if turns is None:
+            if _is_plain(message):
+                continue
+            turns = ToolTurns(ctx)
         pointer = f"/messages/{n}"
         if not isinstance(message, dict):
             ctx.report("request.message-role", pointer, message)
@@ -45,7 +51,18 @@ def check_messages(ctx: Context) -> None:
         if role:
             _check_chat_content(ctx, role, message, f"{pointer}/content")
         turns.message(role, message, pointer)
-    turns.close()
+    if turns is not None:
+        turns.close()
+
+
+def _is_plain(message: Any) -> bool:
+    """A text of somebody who neither calls tools nor answers a call: nothing is to be said of it."""
+    return (
+        type(message) is dict
+        and type(message.get("content")) is str
+        and message.get("role") in _SPEAKING
+        and message.get("tool_calls") is None
+    )
 
 
 def check_input_items(ctx: Context) -> None:

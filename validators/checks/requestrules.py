@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from teeline.validators.checks.context import Context, field_values
+from teeline.validators.checks.context import Context
 from teeline.validators.checks.requestmessages import check_input_items, check_messages
-from teeline.validators.checks.requesttools import check_formats, check_tools
+from teeline.validators.checks.requesttools import (
+    FORMATS_MEMBERS,
+    TOOLS_MEMBERS,
+    check_formats,
+    check_tools,
+)
 from teeline.validators.evidence import ABSENT
 from teeline.validators.fields.request import BOUNDS, CLASHES, COUNTED, MOST_STOPS
+from teeline.validators.heads import FieldNames, content_type
 from teeline.validators.model import Headers, Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFault, JsonFaultKind
@@ -27,9 +33,6 @@ _NOT_JSON = frozenset(
         JsonFaultKind.EMPTY,
         JsonFaultKind.UTF8,
     }
-)
-_CREDENTIAL = re.compile(
-    r"(.*[-_])?(authorization|api-?key|(subscription|access)-key|token)\Z", re.I
 )
 _QUERY_KEY = re.compile(r"[?&](api[-_]?key|key|subscription-key|access_token)=[^&#]")
 _NO_KEY = re.compile(r"\s*(bearer\s*)?\Z", re.I)
@@ -47,14 +50,14 @@ def check_request(ctx: Context, target: str, body: bytes, document: Document | N
         if ctx.exchange.request_bytes > ctx.limits.large_request:
             _large(ctx)
         if ctx.request_headers:  # P8
-            ctx.report.place(Unit.HEAD)
             _check_head(ctx, target)
-            ctx.report.place(Unit.BODY)
-        if document is not None:
+        if document is not None and (document.faults or not isinstance(document.value, dict)):
             _check_body(ctx, body, document)
-        if ctx.request.known:
-            for check in _CHECKS.get(ctx.operation, ()):
-                check(ctx)
+        if not ctx.request.known:
+            return
+        usual, rare, members = _CHECKS.get(ctx.operation, _NO_CHECKS)
+        for check in usual if members.isdisjoint(ctx.request.document) else rare:
+            check(ctx)
 
 
 def _large(ctx: Context) -> None:
@@ -66,36 +69,45 @@ def _large(ctx: Context) -> None:
 
 
 def _check_head(ctx: Context, target: str) -> None:
-    kinds = field_values(ctx.request_headers, "content-type")
-    kind = kinds[0].partition(";")[0].strip().lower() if kinds else ""
-    if kind != "application/json" and not kind.endswith("+json"):
+    headers, names = ctx.request_headers, ctx.request_names
+    kind = content_type(headers[names.type][1] if names.type >= 0 else "").media
+    typed = kind == "application/json" or kind.endswith("+json")
+    if typed and _has_credential(headers, names):
+        return
+    ctx.report.place(Unit.HEAD)
+    if not typed:
         detail = f"content-type {kind[:64]!r}" if kind else "no content-type"
         ctx.report("request.content-type", detail=detail)
-    if not _has_credential(ctx.request_headers) and not _QUERY_KEY.search(target):
+    if not _has_credential(headers, names) and not _QUERY_KEY.search(target):
         ctx.report("request.auth-missing", detail="no authorization or api-key field")
+    ctx.report.place(Unit.BODY)
 
 
-def _has_credential(headers: Headers) -> bool:
-    """Whether some field may say who the client is: gateways have names of their own for it."""
-    return any(
-        not _NO_KEY.match(value) and (name.lower() == "cookie" or _CREDENTIAL.match(name))
-        for name, value in headers
-    )
+def _has_credential(headers: Headers, names: FieldNames) -> bool:
+    """Whether some field says who the client is."""
+    return any(not _NO_KEY.match(headers[position][1]) for position in names.credentials)
 
 
 # -- the body as a whole ------------------------------------------------------------------------------
 
 
 def _check_body(ctx: Context, body: bytes, document: Document) -> None:
+    if document.faults and _is_faulty(ctx, body, document):
+        return
+    if not isinstance(document.value, dict):
+        ctx.report("request.json-invalid", "", document.value)
+
+
+def _is_faulty(ctx: Context, body: bytes, document: Document) -> bool:
+    """Whether a body is no JSON, or deeper than it is looked at."""
     if any(fault.kind is JsonFaultKind.DEPTH for fault in document.faults):
         ctx.partial("depth-limit")
-        return
+        return True
     fault = next((f for f in document.faults if _is_no_json(f, body)), None)
     if fault is not None:
         detail = f"{fault.kind.value} at byte {fault.byte}"
         ctx.report("request.json-invalid", detail=detail, byte=fault.byte)
-    elif not isinstance(document.value, dict):
-        ctx.report("request.json-invalid", "", document.value)
+    return fault is not None
 
 
 def _is_no_json(fault: JsonFault, body: bytes) -> bool:
@@ -120,6 +132,11 @@ def _check_model(ctx: Context) -> None:
 
 def _check_bounds(ctx: Context) -> None:
     document = ctx.request.document
+    for member, value in document.items():
+        if member in _BOUNDED and not _is_within(member, value):
+            break  # worth a look
+    else:
+        return
     for row in BOUNDS:
         number = document.get(row.member)
         if number is None or ctx.operation not in row.operations or isinstance(number, bool):
@@ -131,11 +148,21 @@ def _check_bounds(ctx: Context) -> None:
         ctx.report("request.range", "/stop", detail=f"{len(stops)} of at most {MOST_STOPS}")
 
 
+def _is_within(member: str, value: Any) -> bool:
+    """Whether a member's value is a number within its bounds: the usual, of which nothing is to be said."""
+    row = _ROWS.get(member)
+    return row is not None and type(value) in _NUMBERS and row.low <= value <= row.high
+
+
+_NUMBERS = frozenset({int, float})
+_ROWS = {row.member: row for row in BOUNDS}
+_BOUNDED = frozenset({"stop", *(row.member for row in BOUNDS)})
 _CLASHES = {
     operation: [(row.member.split("/")[1], row) for row in CLASHES if operation in row.operations]
     for operation in Operation
 }
 """Each operation's, by the member of the request in which they lie."""
+_CLASHING = {operation: frozenset(m for m, _ in rows) for operation, rows in _CLASHES.items()}
 
 
 def _check_clashes(ctx: Context) -> None:
@@ -165,23 +192,46 @@ def _check_embeddings_input(ctx: Context) -> None:
                 ctx.report("request.embeddings-input", f"/input/{n}", element)
 
 
-_CHECKS: Mapping[Operation, tuple[Callable[[Context], None], ...]] = {
-    Operation.CHAT: (
-        _check_model,
-        _check_clashes,
-        _check_bounds,
-        check_messages,
-        check_tools,
-        check_formats,
+class _Checks(NamedTuple):
+    """An operation's checks in their order: those of any request, and those of one that has a member for
+    which there are more."""
+
+    usual: tuple[Callable[[Context], None], ...] = ()
+    all: tuple[Callable[[Context], None], ...] = ()
+    members: frozenset[str] = frozenset()
+
+
+_NO_CHECKS = _Checks()
+_TOLD = TOOLS_MEMBERS | FORMATS_MEMBERS
+_CHECKS: Mapping[Operation, _Checks] = {
+    Operation.CHAT: _Checks(
+        (_check_model, _check_bounds, check_messages),
+        (
+            _check_model,
+            _check_clashes,
+            _check_bounds,
+            check_messages,
+            check_tools,
+            check_formats,
+        ),
+        _CLASHING[Operation.CHAT] | _TOLD,
     ),
-    Operation.RESPONSES: (
-        _check_model,
-        _check_clashes,
-        _check_bounds,
-        check_input_items,
-        check_tools,
-        check_formats,
+    Operation.RESPONSES: _Checks(
+        (_check_model, _check_bounds, check_input_items),
+        (
+            _check_model,
+            _check_clashes,
+            _check_bounds,
+            check_input_items,
+            check_tools,
+            check_formats,
+        ),
+        _CLASHING[Operation.RESPONSES] | _TOLD,
     ),
-    Operation.COMPLETIONS: (_check_model, _check_clashes, _check_bounds),
-    Operation.EMBEDDINGS: (_check_model, _check_embeddings_input),
+    Operation.COMPLETIONS: _Checks(
+        (_check_model, _check_bounds),
+        (_check_model, _check_clashes, _check_bounds),
+        _CLASHING[Operation.COMPLETIONS],
+    ),
+    Operation.EMBEDDINGS: _Checks((_check_model, _check_embeddings_input)),
 }

@@ -17,6 +17,8 @@ from teeline.validators.operation import Operation
 _SUBSCHEMAS = ("properties", "$defs", "definitions")
 """Members of a schema whose own members are schemas."""
 _SUBSCHEMA_LISTS = ("anyOf", "prefixItems")
+TOOLS_MEMBERS = frozenset({"tools", "tool_choice"})
+"""Without them ``check_tools`` has nothing to look at."""
 _SHOWN = 8
 """Steps of a pointer into a schema that are kept."""
 
@@ -128,6 +130,10 @@ _FORMATS = (
     _Format(Operation.CHAT, "response_format", "json_schema"),
     _Format(Operation.RESPONSES, "text", "format"),
 )
+
+
+FORMATS_MEMBERS = frozenset(row.outer for row in _FORMATS)
+"""Without them ``check_formats`` has nothing to look at."""
 
 
 def check_formats(ctx: Context) -> None:

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from teeline.validators.alike import comparable
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.errors import check_error_object
 from teeline.validators.checks.items import check_item
 from teeline.validators.checks.joined import Joined, Texts
+from teeline.validators.checks.reporter import Reporter
 from teeline.validators.checks.respitems import IDENTITY, StreamedItem, kept, texts_of
 from teeline.validators.checks.responses import check_response_object
 from teeline.validators.evidence import ABSENT
-from teeline.validators.fast import Hole, HoleKind, OpenText
+from teeline.validators.fast import Hole, HoleKind
 from teeline.validators.fields.respevents import (
     DELTA_EVENTS,
     EVENTS,
@@ -40,6 +42,9 @@ _PLACES = {
     if any(f.name == "output_index" for f in row.fields)
 }
 """The members that say which item and which part of it an event is about."""
+_PADDING = "obfuscation"
+_FREE = ("delta", "sequence_number", _PADDING)
+_INDEXES = ("output_index", "content_index", "summary_index")
 
 
 class ResponsesStream:
@@ -64,6 +69,7 @@ class ResponsesStream:
         self._lost = False  # an event could not be read: it may have been any
         self._keyless = False  # an item could not be told from the others
         self._done = 0
+        self._before: _Usual | None = None  # the last event, where the next may be like it
         self._checked = 0  # items whose members were checked when they were done
 
     @property
@@ -72,18 +78,30 @@ class ResponsesStream:
 
     def done(self) -> None:
         """``[DONE]``, which is no part of this protocol."""
+        self._before = None
         self._done += 1
         if not self._over:
             rule = "respstream.done-marker" if self._terminal else "respstream.done-early"
             self._ctx.report(rule, detail="data: [DONE] on a Responses stream")
 
     def unreadable(self) -> None:
+        self._before = None
         self._lost = True
         self._texts.losses += 1
         self.numbers.lost()
 
     def event(self, value: Any, name: str) -> None:
         """One event's document; ``name`` is its ``event`` field."""
+        before, report = self._before, self._ctx.report
+        if before is not None and before.goes_on(value, name, report):
+            return
+        breaches = report.breaches
+        self._before = None
+        self._event(value, name)
+        if report.breaches == breaches and isinstance(value, dict):
+            self._before = self._usual(value, name)
+
+    def _event(self, value: Any, name: str) -> None:
         report = self._ctx.report
         if not isinstance(value, dict):
             report("respstream.event-not-object", "", value)
@@ -300,9 +318,20 @@ class ResponsesStream:
         item = self._items.get(index) or self._unannounced(index, {"id": value.get("item_id")})
         item.event(row, value)
 
+    # -- an event like the one before -----------------------------------------------------------------
+
+    def _usual(self, value: Mapping[str, Any], name: str) -> _Usual | None:
+        """What the next event is compared with, where this one, of which nothing was found, carried on a
+        text."""
+        to = self.open_text(value) if isinstance(value.get("delta"), str) else None
+        if to is None:
+            return None
+        like = comparable(value, _FREE, _INDEXES)
+        return None if like is None else _Usual(like, name, to)
+
     # -- the fast path --------------------------------------------------------------------------------
 
-    def open_text(self, value: Mapping[str, Any]) -> OpenText | None:
+    def open_text(self, value: Mapping[str, Any]) -> _PartText | None:
         """The open part that the event before, taken without a finding, has carried on."""
         kind = value.get("type")
         row = EVENTS.get(kind) if isinstance(kind, str) else None
@@ -313,8 +342,8 @@ class ResponsesStream:
         if item is None or joined is None:
             return None
         holes = [Hole(("delta",), HoleKind.TEXT), Hole(("sequence_number",), HoleKind.NEXT)]
-        if isinstance(value.get("obfuscation"), str):
-            holes.append(Hole(("obfuscation",), HoleKind.STRING))
+        if isinstance(value.get(_PADDING), str):
+            holes.append(Hole((_PADDING,), HoleKind.STRING))
         return _PartText(self, item, joined, holes)
 
     # -- the end --------------------------------------------------------------------------------------
@@ -401,6 +430,40 @@ class ResponsesStream:
         )
 
 
+class _Usual:
+    """A delta event of which nothing was found."""
+
+    __slots__ = ("_like", "_name", "_padded", "_places", "_to")
+
+    def __init__(self, like: dict[str, Any], name: str, to: _PartText) -> None:
+        self._like = like
+        self._name = name
+        self._padded = _PADDING in like
+        self._places = tuple(place for place in _INDEXES if place in like)
+        self._to = to
+
+    def goes_on(self, value: Any, name: str, report: Reporter) -> bool:
+        """Whether an event carries on the same text and has the next number; it is then taken in."""
+        if type(value) is not dict or name != self._name:
+            return False
+        like = self._like
+        like["delta"] = delta = value.get("delta")
+        like["sequence_number"] = number = value.get("sequence_number")
+        if self._padded:
+            like[_PADDING] = padding = value.get(_PADDING)
+            if type(padding) is not str:
+                return False
+        if value != like or type(delta) is not str or type(number) is not int:
+            return False
+        for place in self._places:
+            if type(value[place]) is not int:
+                return False
+        if not self._to.is_next(number):
+            return False
+        self._to.add(delta, report.index, report.byte)
+        return True
+
+
 class _PartText:
     """An open part, or a call's arguments, as the fast path sees it."""
 
@@ -414,8 +477,19 @@ class _PartText:
         self._joined = joined
         self.holes = holes
 
+    @property
+    def deaf(self) -> bool:
+        """Every text is compared with what is said of it later."""
+        return False
+
+    def is_next(self, number: int) -> bool:
+        return number == self._stream.numbers.last + 1
+
     def expected(self) -> bytes:
         return b"%d" % (self._stream.numbers.last + 1)
+
+    def skip(self, index: int, byte: int) -> None:
+        """Never asked for: it is not deaf."""
 
     def add(self, text: bytes | str, index: int, byte: int) -> None:
         self._stream.events += 1

@@ -30,33 +30,37 @@ WORDS: Final[Mapping[str, str]] = {
     "service_tier": "service_tier",
     "encoding_format": "encoding_format",
 }
+_NAMES: Final[Mapping[str, str]] = {**NUMBERS, **WORDS}
+_ORDER: Final = list(_NAMES).index
+_FORMATS: Final = frozenset({"response_format", "text"})
 _OUTPUTS: Final = {"text": "text", "json_object": "json", "json_schema": "json"}
 
 
 def settings_of(document: Mapping[str, Any]) -> dict[str, int | float | str]:
     """The settings of a request; members of other types than documented are left out."""
     found: dict[str, int | float | str] = {}
-    for member, name in NUMBERS.items():
-        value = document.get(member)
-        if value is not None and _is_number(value):
-            found[name] = value
-    for member, name in WORDS.items():
-        value = document.get(member)
-        if isinstance(value, str) and _WORD.match(value):
-            found[name] = value
-    if output := _output(document):
+    members = [member for member in document if member in _NAMES]
+    if len(members) > 1:
+        members.sort(key=_ORDER)
+    for member in members:
+        value = document[member]
+        if _is_number(value) if member in NUMBERS else _word(value):
+            found[_NAMES[member]] = value
+    if not _FORMATS.isdisjoint(document) and (output := _output(document)):
         found["output"] = output
     return found
 
 
 def tier_of(value: Mapping[str, Any]) -> str | None:
     """The service tier that an answer names, in itself or in the ``response`` of an event."""
+    if tier := _word(value.get("service_tier")):
+        return tier
     inner = value.get("response")
-    for holder in (value, inner):
-        tier = holder.get("service_tier") if isinstance(holder, dict) else None
-        if isinstance(tier, str) and _WORD.match(tier):
-            return tier
-    return None
+    return _word(inner.get("service_tier")) if isinstance(inner, dict) else None
+
+
+def _word(value: Any) -> str | None:
+    return value if isinstance(value, str) and _WORD.match(value) else None
 
 
 def _is_number(value: Any) -> bool:

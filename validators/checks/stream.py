@@ -25,6 +25,7 @@ from teeline.validators.wire.json import Document, JsonFaultKind, decode
 from teeline.validators.wire.sse import Event, Note, NoteKind, SseReader, Tail
 
 DONE = b"[DONE]"
+_EVENT = Unit.EVENT
 _MAX_VALUES = 4
 """JSON values taken out of one event: each costs a look at all that is left of it."""
 
@@ -124,9 +125,10 @@ class EventStream:
         self._reader = SseReader(ctx.limits)
         self._kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
         self._protocol = self._kind.protocol(ctx)
-        self._events = 0
         self._fast = FastPath(min(ctx.limits.line, ctx.limits.event))
         self._last: Any = None  # the last document
+        self._report = ctx.report
+        self._exchange = ctx.exchange
         self._head()
 
     def _head(self) -> None:
@@ -147,16 +149,30 @@ class EventStream:
             )
 
     def feed(self, data: bytes) -> None:
+        """The next piece of the body."""
+        fast, reader = self._fast, self._reader
+        ready = fast.ready
+        if ready is None or not reader.between or not ready.is_one(data):
+            self._feed(data)
+            return
+        # The usual read of a paced stream.
+        report, exchange = self._report, self._exchange
+        exchange.events = index = exchange.events + 1
+        report.index = index
+        report.byte = byte = reader.at + ready.line
+        ready.to.skip(index, byte)
+        reader.at += len(data)
+        fast.accepted += 1
+
+    def _feed(self, data: bytes) -> None:
         at, size, fast, reader = 0, len(data), self._fast, self._reader
         while at < size and not reader.limit:
             if fast.armed and reader.between:
                 start = at
-                at, self._events = fast.run(
-                    data, start, reader.offset - start, self._events, self._ctx.report
-                )
+                at, events = fast.run(data, at, reader.at - at, self._exchange.events, self._report)
                 if at > start:
-                    reader.skip(at - start)
-                    self._ctx.exchange.events = self._events
+                    reader.at += at - start
+                    self._exchange.events = events
                     self._last = fast.like
                     continue
             end = data.find(b"\n\n", at)
@@ -170,13 +186,17 @@ class EventStream:
         """The full check of the bytes up to the end of a block, or of a read that has none."""
         report, reader, fast = self._ctx.report, self._reader, self._fast
         whole = reader.between
-        events = reader.feed(block)
-        whole = whole and reader.between and len(events) == 1
+        usual = reader.usual(block) if whole else None
+        if usual is None:
+            events = reader.feed(block)
+            whole = whole and reader.between and len(events) == 1
+        else:
+            events = [usual]
         for event in events:
-            breaches, number = report.breaches, self._events
+            breaches, number = report.breaches, self._exchange.events
             self._event(event)
             text = None
-            clean = report.breaches == breaches and self._events > number
+            clean = report.breaches == breaches and self._exchange.events > number
             if clean and fast.useful and isinstance(self._last, dict):
                 text = self._protocol.open_text(self._last)
             if text is None:
@@ -188,8 +208,9 @@ class EventStream:
 
     def _event(self, event: Event) -> None:
         report = self._ctx.report
-        report.place(Unit.EVENT, self._events + 1, event.byte)
-        self._notes(event.notes, with_data=event.data is not None)
+        report.place(_EVENT, self._exchange.events + 1, event.byte)
+        if event.notes:
+            self._notes(event.notes, with_data=event.data is not None)
         if event.data is None:
             if event.fields or event.after_id:
                 report("sse.block-without-data", detail="a block without a data field")
@@ -228,9 +249,8 @@ class EventStream:
         if data.startswith(DONE):
             self._protocol.done()
             return
-        self._events += 1
-        self._ctx.exchange.events = self._events
-        report.index = self._events
+        self._exchange.events += 1
+        report.index = self._exchange.events
         if data[:1] == b" ":
             report("sse.extra-space", detail="more than one space after the colon")
         if not data:
@@ -257,12 +277,16 @@ class EventStream:
                 if turn == 0:
                     self._unreadable(document, byte)
                 return
-            report_faults(ctx, document, EVENT_FAULTS, byte)
+            if document.faults:
+                report_faults(ctx, document, EVENT_FAULTS, byte)
             self._last = document.value
-            if self._events <= FIRST_OBJECTS:
+            if self._exchange.events <= FIRST_OBJECTS:
                 note_object(ctx.exchange, document.value)
             self._protocol.event(document.value, name)
-            check_identity(ctx, document.value)
+            if not ctx.identified:
+                check_identity(ctx, document.value)
+            if not document.faults:
+                return
             rest = next((f for f in document.faults if f.kind is JsonFaultKind.TRAILING), None)
             if rest is None:
                 return
@@ -302,13 +326,13 @@ class EventStream:
         tail = self._reader.close()
         if tail is not None:
             cut = self._tail(tail, cut=cut) or cut
-        self._ctx.report.place(Unit.EVENT, self._events, end)
+        self._ctx.report.place(Unit.EVENT, self._exchange.events, end)
         self._protocol.close(cut=cut)
 
     def _tail(self, tail: Tail, *, cut: bool) -> bool:
         """What stood behind the last blank line; whether it was broken off."""
         report = self._ctx.report
-        report.place(Unit.EVENT, self._events + 1, tail.byte)
+        report.place(Unit.EVENT, self._exchange.events + 1, tail.byte)
         self._notes(tail.notes, with_data=True)
         if tail.data is None:
             comment = any(n.kind is NoteKind.COMMENT and n.byte >= tail.byte for n in tail.notes)

@@ -26,14 +26,18 @@ _AROUND: Mapping[Operation, int] = {
 class Pace:
     """Follows one exchange. Times never step back."""
 
+    _asked = 0.0
+    _last: float | None = None
+    _gap = 0.0
+    """The largest that was not reported."""
+    _first_event = 0.0
+    _last_event = 0.0
+    _events = 0
+
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self._asked = 0.0
-        self._last: float | None = None
-        self._gap = 0.0
-        self._first_event = 0.0
-        self._last_event = 0.0
-        self._events = 0
+        self._timing = ctx.exchange.timing
+        self._longest = ctx.limits.idle_gap
 
     def asked(self, at: float) -> None:
         """The request, or a further part of it, is with the upstream."""
@@ -47,36 +51,61 @@ class Pace:
             self._ctx.report.place(Unit.HEAD)
             self._ctx.report("timing.slow-first-byte", detail=f"{wait:.1f} s, above {limit:g} s")
 
-    def read(self, at: float, *, streaming: bool) -> None:
-        """A piece of the body was read and looked at."""
-        last, self._last = self._last, at
+    def read(self, at: float, events: int, *, streaming: bool) -> None:
+        """A piece of the body was read and looked at; ``events`` have come with it and before."""
+        timing, last = self._timing, self._last
+        self._last = at
         if last is not None and at - last > self._gap:
             self._gap = at - last
+        last = timing.last_byte
+        timing.last_byte = at
+        if last is not None and at - last > timing.largest_gap:
+            timing.largest_gap = at - last
         if not streaming:
             return  # not an event stream, or not yet known to be one: the gap is kept
-        if self._gap:
+        if self._gap > self._longest:
             self._idle()
-        events = self._ctx.exchange.events
         if events > self._events:
-            self._first_event = self._first_event if self._events else at
-            self._last_event = at
-            self._events = events
+            self._advanced(at, events)
+
+    def streamed(self, at: float, events: int) -> None:
+        """The same for a further piece of what was known to be an event stream before it."""
+        timing = self._timing
+        gap = at - self._last  # type: ignore[operator]  # there was a piece before
+        self._last = timing.last_byte = at
+        if gap > timing.largest_gap:
+            timing.largest_gap = gap
+        if gap > self._longest:
+            self._gap = gap
+            self._idle()
+        if events > self._events:
+            if self._events:
+                self._last_event = at
+                self._events = events
+            else:
+                self._advanced(at, events)
+
+    def _advanced(self, at: float, events: int) -> None:
+        """Further events have come."""
+        if not self._events:
+            self._first_event = at
+            if self._timing.first_event is None:
+                self._timing.first_event = at
+        self._last_event = at
+        self._events = events
 
     def _idle(self) -> None:
-        gap, limit = self._gap, self._ctx.limits.idle_gap
-        self._gap = 0.0
-        if gap > limit:
-            report = self._ctx.report
-            report.place(Unit.EVENT, self._ctx.exchange.events, report.byte)
-            report("timing.idle-gap", detail=f"{gap:.1f} s, above {limit:g} s")
+        gap, self._gap = self._gap, 0.0
+        report = self._ctx.report
+        report.place(Unit.EVENT, self._ctx.exchange.events, report.byte)
+        report("timing.idle-gap", detail=f"{gap:.1f} s, above {self._longest:g} s")
 
-    def end(self, at: float, ended: Ended, *, streaming: bool) -> None:
-        """Nothing more comes."""
-        if not streaming:
-            return
+    def end(self, at: float, ended: Ended) -> None:
+        """Nothing more comes of an event stream."""
         if self._last is not None:
             self._gap = max(self._gap, at - self._last)
-        self._idle()
+        if self._gap > self._longest:
+            self._idle()
         if ended is Ended.COMPLETE:
             self._burst()
 

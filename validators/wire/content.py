@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, Protocol
 import brotli  # type: ignore[import-untyped]  # it has no stubs
 import zstandard
 
+from teeline.validators.heads import names_of
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Headers
 
@@ -59,7 +60,7 @@ def codings_of(headers: Headers) -> tuple[str, ...]:
     All Content-Encoding fields together; ``identity`` left out, ``x-gzip`` as ``gzip`` (RFC 9110
     section 8.4.1.3).
     """
-    values = [value for name, value in headers if name.lower() == "content-encoding"]
+    values = names_of(headers).values(headers, "content-encoding")
     if not values:
         return ()
     words = (word.strip(" \t").lower() for value in values for word in value.split(","))

@@ -125,6 +125,7 @@ class Document(NamedTuple):
     faults: tuple[JsonFault, ...]
 
 
+_FAULTLESS: Final[tuple[JsonFault, ...]] = ()
 # Once a chunk: what the class itself would call, without the detour through its keyword arguments.
 _new: Final[Callable[[type[Document], tuple[Any, bool, tuple[JsonFault, ...]]], Document]] = (
     tuple.__new__
@@ -139,8 +140,10 @@ def decode(data: bytes, max_depth: int = 128) -> Document:
     try:
         value = orjson.loads(data)
         # What is written as orjson writes it has no name twice and no white space.
-        if orjson.dumps(value) == data and data.count(b"{") + data.count(b"[") <= max_depth:
-            return _new(Document, (value, True, ()))
+        if orjson.dumps(value) == data and (
+            len(data) < 2 * max_depth or _is_shallow(data, max_depth)
+        ):
+            return _new(Document, (value, True, _FAULTLESS))
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return _explained(data, min(max_depth, MAX_DEPTH))
     if not _is_faultless(value, data, max_depth):
@@ -148,6 +151,29 @@ def decode(data: bytes, max_depth: int = 128) -> Document:
     if data[0] <= 0x20:
         return Document(value, True, (JsonFault(JsonFaultKind.LEADING_SPACE, 0),))
     return _new(Document, (value, True, ()))
+
+
+def decode_leniently(data: bytes, max_depth: int = 128) -> Document:
+    """The same, but a name that its object already has is no fault."""
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return _explained(data, min(max_depth, MAX_DEPTH))
+    if _is_shallow(data, max_depth) and data[0] > 0x20:
+        return _new(Document, (value, True, _FAULTLESS))
+    return decode(data, max_depth)
+
+
+def _is_shallow(data: bytes, max_depth: int) -> bool:
+    """Whether a document can't have too many levels; False may be wrong.
+
+    A level takes two bytes as an array or as the innermost object, and five as another object (``{"":}``):
+    documents of a chunk's size need one count.
+    """
+    levels = data.count(b"[")
+    if levels + len(data) // 5 < max_depth:
+        return True
+    return levels + data.count(b"{") <= max_depth
 
 
 def _accepted(data: bytes, max_depth: int) -> Any:

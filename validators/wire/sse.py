@@ -14,6 +14,8 @@ from teeline.validators.limits import DEFAULT_LIMITS, Limits
 _BOM = b"\xef\xbb\xbf"
 _FIELDS = frozenset((b"data", b"event", b"id", b"retry"))
 _PAYLOAD_STARTS = b'{}[]"'
+_LONGEST_NAME = 256
+"""Bytes of an ``event`` field that are kept."""
 _MAX_NOTES = 64
 """Notes kept of one block; a block of a million odd lines says nothing more than the first ones."""
 
@@ -76,7 +78,8 @@ class SseReader:
     """Incremental reader of one event stream. Never raises for what it reads.
 
     ``limit`` is empty, or names the limit that was hit; from there on nothing more is read.
-    ``between``: the next byte starts a block, whatever it is.
+    ``between``: the next byte starts a block, whatever it is. ``at`` is then the offset of that byte, and a
+    caller may read whole blocks itself, framed by LF alone, if it adds their size.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -85,7 +88,7 @@ class SseReader:
             bytes
         ] = []  # pieces of a line that has no end yet; joined once, when it has
         self._tail_size = 0
-        self._at = 0  # offset of the first byte of _tail
+        self.at = 0  # of the first byte of _tail
         self._skip_lf = False
         self._cr_seen = False
         self._id_seen = False
@@ -105,11 +108,24 @@ class SseReader:
     @property
     def offset(self) -> int:
         """Bytes read so far."""
-        return self._at + self._tail_size
+        return self.at + self._tail_size
 
-    def skip(self, size: int) -> None:
-        """Whole blocks that the caller has read itself, framed by LF alone; only ``between`` blocks."""
-        self._at += size
+    def usual(self, block: bytes) -> Event | None:
+        """The event of a whole block as most streams frame it: ``data``, after ``event`` or alone, LF for
+        line ends. None where it is another one, which is then to be fed; only ``between`` blocks."""
+        start = block.find(b"\n") + 1 if block.startswith(b"event: ") else 0
+        end = len(block) - 2
+        if block[start : start + 6] != b"data: " or block.find(b"\n", start) != end:
+            return None
+        limits, size = self._limits, end - start
+        if self._id_seen or block[end:] != b"\n\n" or b"\r" in block:
+            return None
+        if max(start - 1, size) > limits.line or size - 5 > limits.event:
+            return None
+        name = block[7 : start - 1][:_LONGEST_NAME].decode("utf-8", "replace") if start else ""
+        byte = self.at + start
+        self.at += end + 2
+        return Event(byte, [block[start + 6 : end]], name, (), True, False, byte + 6)
 
     def feed(self, data: bytes) -> list[Event]:
         """The events that these bytes complete."""
@@ -144,11 +160,11 @@ class SseReader:
                 self._stop("line-limit")
             if self.limit:
                 return events
-            self._line(data[start:end], self._at + start, events)
+            self._line(data[start:end], self.at + start, events)
             start = after
         if self.limit:
             return events
-        self._at += start
+        self.at += start
         self._tail = [data[start:]] if start < size else []
         self._tail_size = size - start
         self._check_line()
@@ -168,7 +184,7 @@ class SseReader:
             return lf, lf + 1
         if not self._cr_seen:
             self._cr_seen = True
-            self._note(NoteKind.LINE_ENDING, self._at + cr)
+            self._note(NoteKind.LINE_ENDING, self.at + cr)
         if cr + 1 == len(buffer):
             # The line is over whatever follows; an LF that follows belongs to this line end.
             self._skip_lf = True
@@ -215,7 +231,7 @@ class SseReader:
         self._field_seen = True
         value = value[1:] if value[:1] == b" " else value
         if name == b"event":
-            self._name = value[:256].decode("utf-8", "replace")
+            self._name = value[:_LONGEST_NAME].decode("utf-8", "replace")
             return
         self._note(NoteKind.ID_OR_RETRY, at)
         if name == b"id" and b"\0" not in value:
@@ -264,7 +280,7 @@ class SseReader:
         if self.limit:
             return None
         in_line = bool(self._tail)
-        at = self._at
+        at = self.at
         if in_line:
             line = b"".join(self._tail)
             self._tail = []

@@ -24,6 +24,7 @@ from rich.text import Text
 from teeline.proxy import fingerprint
 from teeline.proxy.audit import schema
 from teeline.proxy.audit.index import SEVERITIES, VERDICTS, Index
+from teeline.proxy.audit.indexkeeper import LastingIndex
 from teeline.proxy.audit.query import Filters
 from teeline.proxy.cli import CANT_RUN
 from teeline.proxy.cli.audit.progress import Progress
@@ -159,24 +160,37 @@ def _key(folder: Path, name: str) -> str:
 @contextmanager
 def opened(folder: Path) -> Iterator[Index]:
     """The index of a log, caught up; what can't be read ends the command with exit code 3."""
+    with lasting(folder) as found:
+        yield found.index
+
+
+@contextmanager
+def lasting(folder: Path) -> Iterator[LastingIndex]:
+    """The same for a command that goes on while the index may be deleted or made anew."""
     progress = Progress("indexing", "bytes")
+    found = LastingIndex(folder)
     try:
         if not folder.is_dir():
             _fail(f"{printable(str(folder), 1000)} is no folder: no audit log is there")
-        db = schema.connect(folder)
-        try:
-            index = Index(folder, db)
-            index.catch_up(progress.at)
-            progress.close()
-            yield index
-        finally:
-            db.close()
+        found.catch_up(progress.at)
+        progress.close()
+        yield found
     except OSError as error:
         _fail(f"{printable(str(error.filename or folder), 1000)} can't be read: {error.strerror}")
     except sqlite3.Error as error:
-        _fail(f"the index {folder / schema.FILENAME} can't be used: {error}; it may be deleted")
+        _fail(_unusable(folder / schema.FILENAME, error))
     finally:
+        found.close()
         progress.close()
+
+
+def _unusable(path: Path, error: sqlite3.Error) -> str:
+    shown = printable(str(path), 1000)
+    if not schema.is_damaged(error):
+        return f"the index {shown} can't be used: {error}; it may be deleted"
+    # What it said before can't be taken back, so the command isn't simply done again.
+    schema.delete(path)
+    return f"the index {shown} was damaged and has been deleted; the next command makes it anew"
 
 
 def _fail(line: str) -> NoReturn:

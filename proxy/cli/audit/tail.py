@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from teeline.proxy.audit.index import Index
+from teeline.proxy.audit.indexkeeper import LastingIndex
 from teeline.proxy.audit.query import Entry, Filters, following, search, violations
 from teeline.proxy.cli.audit.options import (
     filter_options,
     filters_of,
     folder_option,
     format_option,
-    opened,
+    lasting,
     say,
     say_json,
 )
@@ -41,13 +43,14 @@ def command(
 ) -> None:
     """The last exchanges, then each new one as it is recorded; ends with Ctrl-C."""
     filters = filters_of(folder, options)
-    with opened(folder) as index:
+    with lasting(folder) as log:
+        index = log.index
         last = _newest(index)
         for entry in reversed(list(search(index.db, filters, lines)) if lines else []):
             _say(index, entry, form)
         if no_follow:
             return
-        for entry in _follow(index, filters, last, _clock(interval)):
+        for index, entry in _follow(log, filters, last, _clock(interval)):
             _say(index, entry, form)
 
 
@@ -57,19 +60,30 @@ def _clock(interval: float) -> Iterator[None]:
         yield
 
 
-def _follow(index: Index, filters: Filters, last: int, ticks: Iterable[None]) -> Iterator[Entry]:
+def _follow(
+    log: LastingIndex, filters: Filters, last: int, ticks: Iterable[None]
+) -> Iterator[tuple[Index, Entry]]:
     """What is indexed from now on, looked for at each tick."""
+    index, at = log.index, _latest(log.index)
     for _ in ticks:
-        index.catch_up()
+        log.catch_up()
+        wanted = filters
+        if log.index is not index or _newest(log.index) < last:
+            # The index was made again and numbers the records anew: the time says which are new.
+            index, last = log.index, 0
+            wanted = replace(filters, since=max(filters.since or 0.0, (at + 1) / 1e6))
         newest = _newest(index)
-        if newest < last:
-            last = 0  # the index was made again
-        yield from following(index.db, last, filters)
-        last = newest
+        for entry in following(index.db, last, wanted):
+            yield index, entry
+        last, at = newest, _latest(index)
 
 
 def _newest(index: Index) -> int:
     return int(index.db.execute("SELECT coalesce(max(n), 0) FROM exchanges").fetchone()[0])
+
+
+def _latest(index: Index) -> int:
+    return int(index.db.execute("SELECT coalesce(max(at), 0) FROM exchanges").fetchone()[0])
 
 
 def _say(index: Index, entry: Entry, form: str) -> None:

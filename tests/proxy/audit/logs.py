@@ -13,7 +13,7 @@ from teeline.proxy.audit.files import DiskFile, LogFile
 from teeline.proxy.audit.record import Origin
 from teeline.proxy.audit.retention import Keep
 from teeline.proxy.audit.verify import Result, verify
-from teeline.proxy.audit.writer import ChainWriter
+from teeline.proxy.audit.writer import ChainWriter, OnWritten
 from tests.proxy.samples import START, exchange, violation
 
 ORIGIN = Origin("1.2.3", "0123456789abcdef", ("openrouter",))
@@ -87,6 +87,7 @@ def writer(
     disk: Disk | None = None,
     keep: Keep = KEEP,
     anchor: Path | None = None,
+    on_written: OnWritten | None = None,
 ) -> ChainWriter:
     return ChainWriter(
         folder,
@@ -95,6 +96,7 @@ def writer(
         clock=clock or Clock(),
         open_file=DiskFile if disk is None else disk.open,
         anchor=Anchor(anchor),
+        on_written=on_written,
     )
 
 

@@ -136,6 +136,58 @@ def test_a_packed_file_that_was_replaced_is_read_anew(
     assert rows(db, "exchanges") == 1
 
 
+def words(db: sqlite3.Connection) -> set[str]:
+    return {row[0] for row in db.execute("SELECT word FROM words")}
+
+
+def test_words_go_with_the_last_file_that_uses_them(tmp_path: Path, db: sqlite3.Connection) -> None:
+    """Clients make up models, and messages hold numbers: the index must not keep them for ever."""
+    clock = Clock()
+    made = writer(tmp_path, clock)
+    made.start()
+    for day, models in enumerate((["old", "both"], ["both", "new"], ["newer"])):
+        clock.now = START + day * 90_000
+        made.append([exchange(violation(message=f"of {model}"), model=model) for model in models])
+    made.close()
+    index = Index(tmp_path, db)
+    index.catch_up()
+    assert {"old", "both", "new", "newer"} < words(db)
+    files(tmp_path)[0].unlink()
+    index.catch_up()
+    assert "old" not in words(db) and "of old" not in words(db)
+    assert {"both", "of both", "new", "newer", "my-relay"} < words(db)
+    for path in files(tmp_path):
+        path.unlink()
+    index.catch_up()
+    assert words(db) == set()
+
+
+def test_a_process_that_knew_a_word_makes_it_again_once_another_has_dropped_it(
+    tmp_path: Path, db: sqlite3.Connection
+) -> None:
+    clock = Clock()
+    made = writer(tmp_path, clock)
+    made.start()
+    made.append([exchange(model="comes-again")])
+    other = connect(tmp_path)
+    first, second = Index(tmp_path, db), Index(tmp_path, other)
+    first.catch_up()
+    clock.now += 90_000
+    made.append([exchange(model="something-else")])
+    files(tmp_path)[0].unlink()
+    second.catch_up()
+    assert "comes-again" not in words(db)
+    made.append([exchange(model="comes-again")])
+    first.catch_up()
+    made.close()
+    other.close()
+    found = db.execute(
+        "SELECT m.word, u.word FROM exchanges e JOIN words m ON m.id = e.model"
+        " JOIN words u ON u.id = e.upstream ORDER BY e.n"
+    )
+    assert found.fetchall() == [("something-else", "my-relay"), ("comes-again", "my-relay")]
+
+
 @pytest.mark.parametrize(
     "line",
     [b"rubbish\n", b"[]\n", b"\n", b'{"v":1}\n', b'{"ts":"2026-11-30T12:00:00Z","id":{}}\n'],

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from teeline.config.model import CaptureConfig
 from teeline.proxy.audit.bodies import BodyStore, Keep
 from teeline.proxy.audit.record import exchange_record
-from teeline.proxy.audit.reproduce import reproduction
-from teeline.proxy.capture import Budget, Recording
+from teeline.proxy.audit.reproduce import as_post, reproduction
+from teeline.proxy.capture import Budget, Capture, Recording
 from teeline.validators.events import RequestHead
+from teeline.validators.model import Side
+from teeline.validators.wsresponses import Message
 from tests.proxy.samples import exchange
 
 URL = "https://relay.example/openai/v1"
@@ -95,3 +100,28 @@ def test_a_forged_record_makes_no_command_of_its_own(
     for line in (again.relay, again.official):
         assert shlex.split(line)[0] == "curl"
         assert "rm" not in shlex.split(line)
+
+
+def test_a_message_on_a_websocket_is_made_the_post_it_stands_for(tmp_path: Path) -> None:
+    message = b'{"type":"response.create","stream_id":"a","model":"m","input":"it\'s"}'
+    capture = Capture(CaptureConfig(when="always"))
+    made = capture.open_on_socket("relay", RequestHead("GET", "/v1/responses", ()))
+    assert made is not None
+    made.message(Message(Side.REQUEST, message))
+    fields = exchange_record(exchange(path="/v1/responses", operation="responses"))
+    fields["capture"] = BodyStore(tmp_path, Keep(1 << 30, 1e9)).store(made)
+    again = reproduction(tmp_path, fields, URL)
+    assert "WebSocket" in again.note
+    source, _, curl = again.relay.partition(" | ")
+    jq, option, expression, file = shlex.split(source)
+    assert (jq, option, Path(file).read_bytes()) == ("jq", "-c", message)
+    assert shlex.split(curl)[-2:] == ["--data-binary", "@-"]
+    assert as_post(message) == b'{"model":"m","input":"it\'s","stream":true}'
+    if shutil.which("jq"):
+        done = subprocess.run([jq, option, expression, file], capture_output=True, check=True)
+        assert done.stdout.strip() == as_post(message)
+
+
+@pytest.mark.parametrize("message", [b"", b"{oops", b"[1]", b"\xff"])
+def test_what_is_no_request_is_sent_as_it_is(message: bytes) -> None:
+    assert as_post(message) == message

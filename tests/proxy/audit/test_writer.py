@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from teeline.proxy.audit.anchor import read_anchors
 from teeline.proxy.audit.retention import Keep
 from teeline.proxy.audit.verify import verify
+from teeline.proxy.audit.writer import Written
 from tests.proxy.audit.logs import (
     KEEP,
     Clock,
@@ -379,3 +381,40 @@ def test_two_writers_of_one_folder_keep_out_of_each_others_way(tmp_path: Path) -
     two.close()
     assert found(tmp_path) == []
     assert {entry["chain"] for entry in entries(tmp_path)} == {one.chain.id, two.chain.id}
+
+
+def test_every_line_is_given_out_once_as_it_stands_and_only_when_it_stands(tmp_path: Path) -> None:
+    """What a full disk undid, and what was tried again, included."""
+    clock, disk, given = Clock(), Disk(), list[Written]()
+    made = writer(tmp_path, clock, disk, keep=Keep(40_000, 1e9), on_written=given.extend)
+    made.start()
+    closed = [exchange() for _ in range(12)]
+    made.append(closed[:4])
+    disk.room = 300
+    assert not made.append(closed[4:6])
+    assert [each.exchange for each in given] == [None, *closed[:4]]
+    made.note_lost("queue-full", 3)
+    disk.room = None
+    assert made.append(closed[4:6])
+    for each in closed[6:]:
+        made.append([each])
+    made.close()
+    assert len(files(tmp_path)) > 1
+    lines = [line for path in files(tmp_path) for line in path.read_bytes().splitlines()]
+    assert [each.line for each in given] == lines
+    assert [each.seq for each in given] == list(range(1, len(lines) + 1))
+    assert [each.exchange for each in given if each.exchange is not None] == closed
+    assert {each.chain for each in given} == {made.chain.id}
+
+
+def test_a_listener_that_fails_costs_the_chain_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: Sequence[Written]) -> None:
+        raise RuntimeError("sk-planted")
+
+    made = write_log(tmp_path, 3, on_written=fail)
+    assert made.recorded == 3
+    assert found(tmp_path) == []
+    assert "sk-planted" not in caplog.text
+    assert "records can't be told: RuntimeError" in caplog.text

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,7 +123,7 @@ def _staying(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
     """A demo that stays, its base URL, and what it printed until it was ready."""
     command = [sys.executable, "-c", _RUN, "--stay", "--listen", "127.0.0.1:0"]
     process = subprocess.Popen(
-        [*command, "--audit-dir", str(folder)],
+        [*command, "--admin", "127.0.0.1:0", "--audit-dir", str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -154,11 +157,24 @@ def _text(client: openai.OpenAI, model: str) -> str:
         return "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
 
 
+def _listed(url: str) -> set[str]:
+    """The models of the exchanges that the live page lists, once all of the demo's own are there."""
+    models: set[str] = set()
+    end = time.monotonic() + 20
+    while len(models) < len(SCENARIOS) and time.monotonic() < end:
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            models = {row["model"] for row in json.load(answer)["rows"]}
+    return models
+
+
 def test_a_client_of_one_s_own_meets_the_faults(tmp_path: Path) -> None:
     """With --stay the official client lists the models, streams from them, and every fault
     shows.
     """
     with _staying(tmp_path / "log") as (process, base_url, printed):
+        page = re.search(r"live page: (http://127\.0\.0\.1:\d+/monitor/)\n", printed)
+        assert page is not None
+        assert _listed(f"{page[1]}api/exchanges") == {scenario.name for scenario in SCENARIOS}
         with openai.OpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
             models = [model.id for model in client.models.list()]
             assert _text(client, "no-done") == "It is 21 °C in Paris."
@@ -199,10 +215,41 @@ def test_where_the_proxy_listens(
     """A free port for a look, the usual one to stay, any other on request."""
     seen: list[str] = []
 
-    async def noted(where: object, folder: Path, stay: bool) -> int:
+    async def noted(where: object, *_: object, **__: object) -> int:
         seen.append(str(where))
         return 0
 
     monkeypatch.setattr(demo, "_demo", noted)
     assert _invoke(*arguments, "--audit-dir", "unused").exit_code == 0
     assert seen == [address]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "page"),
+    [
+        ((), "None elsewhere"),
+        (("--stay",), "127.0.0.1:8788 elsewhere"),
+        (("--stay", "--host", "0.0.0.0"), "0.0.0.0:8788 elsewhere"),
+        (("--stay", "--admin", "127.0.0.1:9001"), "127.0.0.1:9001"),
+        (("--stay", "--admin", "off"), "None"),
+    ],
+)
+def test_where_the_live_page_is(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], page: str
+) -> None:
+    """Beside a proxy that stays; where it was asked for, there or nowhere."""
+    seen: list[str] = []
+
+    async def noted(_: object, __: object, page: object, *, stay: bool, elsewhere: bool) -> int:
+        seen.append(f"{page}{' elsewhere' if elsewhere else ''}")
+        return 0
+
+    monkeypatch.setattr(demo, "_demo", noted)
+    assert _invoke(*arguments, "--audit-dir", "unused").exit_code == 0
+    assert seen == [page]
+
+
+def test_a_page_for_a_demo_that_ends_at_once_is_a_wrong_command_line() -> None:
+    result = _invoke("--admin", "127.0.0.1:0")
+    assert result.exit_code == 2
+    assert "add --stay" in result.stderr

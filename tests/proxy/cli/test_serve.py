@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -20,6 +22,9 @@ from click.testing import CliRunner, Result
 
 from teeline.config.load import Setting, load
 from teeline.config.model import UpstreamConfig, UpstreamURL
+from teeline.proxy.audit import schema
+from teeline.proxy.audit.index import VERDICTS
+from teeline.proxy.audit.query import Filters, search
 from teeline.proxy.cli import main
 from teeline.proxy.cli.serve import (
     banner,
@@ -400,6 +405,37 @@ def test_the_variables_and_the_configuration_say_what_a_collector_gets(
         run(test(collector))
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_the_index_holds_a_record_soon_without_a_command(workers: str, tmp_path: Path) -> None:
+    folder = tmp_path / "audit"
+
+    async def test() -> None:
+        html = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"
+        async with (
+            answering(html) as upstream,
+            serve(upstream.url, "--audit-dir", str(folder), "--workers", workers) as teeline,
+            client(teeline.port) as wire,
+        ):
+            await wire.send(GET)
+            await wire.read_message()
+            while not indexed():
+                await asyncio.sleep(0.02)
+            teeline.process.send_signal(signal.SIGTERM)
+            code, _, err = await teeline.rest()
+        assert (code, err.count("WARNING")) == (0, 0)
+        assert indexed() == ["fail"]
+
+    def indexed() -> list[str]:
+        try:
+            with contextlib.closing(schema.reader(folder)) as db:
+                verdicts = {number: word for word, number in VERDICTS.items()}
+                return [verdicts[entry.verdict] for entry in search(db, Filters())]
+        except sqlite3.OperationalError:
+            return []  # it isn't there yet
+
+    run(test())
+
+
 def test_without_an_admin_port_it_serves_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         monkeypatch.delenv("TEELINE__ADMIN__LISTEN")
@@ -411,5 +447,59 @@ def test_without_an_admin_port_it_serves_all_the_same(monkeypatch: pytest.Monkey
             assert teeline.admin == "off"
             await wire.send(GET)
             assert (await wire.read_message()).body == b"ok"
+
+    run(test())
+
+
+def test_the_live_pages_address_signs_in_once_where_a_token_is_demanded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What the start says is all that a browser needs, and worth nothing afterwards."""
+    token = tmp_path / "token"
+    token.write_text("t0ken-" + "x" * 20)
+    monkeypatch.setenv("TEELINE__ADMIN__TOKEN_FILE", str(token))
+
+    async def test() -> None:
+        async with answering(OK) as upstream, serve(upstream.url) as teeline:
+            said = await teeline.said()
+            address, _, once = said.removeprefix("live page: ").partition(" ")
+            assert once == "(signs in once, within 15 minutes)"
+            page, _, code = address.partition("/login?code=")
+            assert page == f"{teeline.admin}/monitor"
+            async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
+                async with browser.get(f"{page}/api/facts") as answer:
+                    assert answer.status == 401
+                async with browser.post(f"{page}/api/login", data=code) as answer:
+                    assert answer.status == 204
+                async with browser.get(f"{page}/api/facts") as answer:
+                    assert (await answer.json())["history"] is True
+                async with browser.post(f"{page}/api/login", data=code) as answer:
+                    assert answer.status == 403
+
+    run(test())
+
+
+def test_exchanges_of_all_workers_are_on_the_live_page() -> None:
+    """Each worker tells the supervisor, which shows their sum."""
+
+    async def test() -> None:
+        async with (
+            answering(OK) as upstream,
+            serve(upstream.url, "--workers", "2", "--no-audit") as teeline,
+            aiohttp.ClientSession() as browser,
+            browser.get(f"{teeline.admin}/monitor/api/events") as events,
+        ):
+            for _ in range(8):
+                async with client(teeline.port) as wire:
+                    await wire.send(GET)
+                    await wire.read_message()
+            closed = 0
+            async for line in events.content:
+                if line.startswith(b"data: "):
+                    (card,) = json.loads(line.removeprefix(b"data: "))["upstreams"]
+                    closed = card["closed"]
+                if closed == 8:
+                    break
+            assert closed == 8
 
     run(test())

@@ -11,9 +11,9 @@ from teeline.proxy.memory import Inspectors
 from teeline.proxy.nnrp.address import Address
 from teeline.proxy.nnrp.tap import NnrpTap
 from teeline.proxy.nnrp.watch import Watch
+from teeline.proxy.observers import Observers
 from teeline.proxy.sinks import Fanout
 from teeline.proxy.sockets import reset_on_close
-from teeline.proxy.tee import Observers
 from teeline.validators.events import Closed, Found, Opened
 from teeline.validators.limits import DEFAULT_LIMITS
 from teeline.validators.model import Exchange

@@ -6,7 +6,7 @@ import pytest
 
 from teeline.proxy.sinks import SinkError
 from teeline.proxy.telemetry import environment
-from teeline.proxy.telemetry.environment import CAPTURE, read
+from teeline.proxy.telemetry.environment import CAPTURE, GRPC, HTTP, read, resource
 from teeline.proxy.telemetry.queues import Queueing
 from teeline.proxy.telemetry.sink import TelemetrySink
 
@@ -40,6 +40,22 @@ def test_an_endpoint_of_one_signal_is_used_as_it_is_and_for_that_signal_alone() 
     assert settings is not None and settings.traces is not None
     assert settings.traces.options["endpoint"] == "https://c/custom"
     assert settings.logs is None
+
+
+def test_over_grpc_an_endpoint_gets_no_path_and_each_signal_may_choose() -> None:
+    settings = read(
+        {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317/",
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+            "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/protobuf",
+            "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://other:4318/v1/metrics",
+        }
+    )
+    assert settings is not None and settings.traces and settings.logs and settings.metrics
+    assert (settings.traces.protocol, settings.logs.protocol) == (GRPC, GRPC)
+    assert settings.traces.options["endpoint"] == "http://collector:4317"
+    assert settings.metrics.protocol == HTTP
+    assert settings.metrics.options["endpoint"] == "http://other:4318/v1/metrics"
 
 
 def test_a_signals_own_variable_wins() -> None:
@@ -103,6 +119,13 @@ def test_the_service_name_is_teeline_unless_said_otherwise() -> None:
         assert settings.resource.attributes["service.name"] == name
 
 
+def test_each_start_is_an_instance_of_its_own_unless_it_is_named() -> None:
+    found = [resource({}).attributes["service.instance.id"] for _ in range(2)]
+    assert len(set(found)) == 2
+    named = resource({"OTEL_RESOURCE_ATTRIBUTES": "service.instance.id=a"})
+    assert named.attributes["service.instance.id"] == "a"
+
+
 @pytest.mark.parametrize(
     ("environ", "description"),
     [
@@ -128,7 +151,14 @@ def test_samplers_are_those_of_the_sdk(environ: dict[str, str], description: str
     ("environ", "words"),
     [
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318?k=sk-1"}, "must be an http"),
-        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "set it to http/protobuf"),
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "one of http/protobuf, grpc"),
+        (
+            {
+                "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+                "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317/v1/traces?k=sk-1",
+            },
+            "OTEL_EXPORTER_OTLP_ENDPOINT must be scheme, host and port alone",
+        ),
         ({"OTEL_TRACES_EXPORTER": "zipkin"}, "otlp or none"),
         ({"OTEL_LOGS_EXPORTER": "prometheus"}, "otlp or none"),
         ({"OTEL_METRIC_EXPORT_INTERVAL": "0"}, "milliseconds above 0"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from teeline.proxy.telemetry import instruments
+from teeline.proxy.telemetry import instruments, metrics
 from teeline.proxy.telemetry.instruments import INSTRUMENTS, Instrument, Kind
 from teeline.proxy.telemetry.metrics import (
     OVERFLOW,
@@ -49,6 +50,10 @@ def only(meter: Meter, instrument: Instrument) -> tuple[dict[str, Any], Value]:
 def counted(value: Value) -> tuple[int, float]:
     assert isinstance(value, tuple)
     return sum(value[0]), value[1]
+
+
+def much(value: Value) -> int:
+    return value if isinstance(value, int) else sum(value[0])
 
 
 def test_an_exchange_is_counted_by_what_became_of_it() -> None:
@@ -164,6 +169,51 @@ def test_what_was_not_inspected_is_counted_by_its_reason() -> None:
         ("my-relay", "body-limit"): 1,
         ("my-relay", "unknown-coding"): 1,
     }
+
+
+def test_what_is_known_of_one_exchange_never_counts_for_another() -> None:
+    """One recorder for all of them gives what a recorder each gives."""
+    changes: list[dict[str, Any]] = [
+        {"upstream": "other-relay"},
+        {"operation": "responses"},
+        {"model": "other-model"},
+        {"response_model": None},
+        {"status": 201},
+        {"error_type": "server_error"},
+        {"ended": Ended.TIMEOUT},
+        {"inspection": "partial (body-limit)"},
+        {"violations": [violation(severity=Severity.WARN)]},
+        {"stream": False},
+        {"usage": {}},
+        {"timing": Timing(START)},
+    ]
+    made = [exchange(), *(exchange(**change) for change in changes)]
+    apart: Counter[Any] = Counter()
+    for each in (*made, *reversed(made)):
+        for series in recorded(each).snapshot():
+            for key, value in series.values.items():
+                apart[series.instrument.name, key] += much(value)
+    together = {
+        (series.instrument.name, key): much(value)
+        for series in recorded(*made, *reversed(made)).snapshot()
+        for key, value in series.values.items()
+    }
+    assert together == apart
+
+
+def test_a_model_that_folded_counts_by_its_name_once_it_is_served() -> None:
+    refused = {"model": "new", "status": 404, "response_model": None}
+    meter = recorded(exchange(**refused), exchange(model="new"), exchange(**refused))
+    counts = {key[2]: count for key, count in values(meter, instruments.EXCHANGES).items()}
+    assert counts == {"other": 1, "new": 2}
+
+
+def test_what_is_known_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "_KEPT", 3)
+    recorder = Recorder(Meter(), SERVERS)
+    for status in range(200, 220):
+        recorder.exchange(exchange(status=status), START)
+        assert len(recorder._known) <= 3
 
 
 def test_an_observed_metric_is_asked_when_a_snapshot_is_taken() -> None:

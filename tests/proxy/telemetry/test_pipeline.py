@@ -9,6 +9,7 @@ import pytest
 from opentelemetry.sdk.trace.sampling import DEFAULT_OFF, DEFAULT_ON
 
 from teeline.proxy.telemetry.pipeline import (
+    REQUEST,
     ExportReason,
     Outlet,
     Sampling,
@@ -107,6 +108,23 @@ def test_what_the_sampler_leaves_out_is_neither_sent_nor_lost() -> None:
     assert outlet.send([1])
     assert sent == [2, 3]
     assert (books.exported, books.dropped) == (2, 0)
+
+
+def test_a_batch_beyond_what_receivers_take_is_sent_in_several_requests() -> None:
+    """In its order; what one request loses is lost alone."""
+    books = tally(10)
+    for _ in range(10):
+        assert books.admit()
+    requests: list[list[int]] = []
+
+    def send(built: Sequence[int]) -> bool:
+        requests.append(list(built))
+        return len(requests) != 2
+
+    outlet = Outlet(books, lambda item: item, send, lambda: None, lambda item: item * REQUEST // 10)
+    assert not outlet.send([6, 4, 1, 9, 30, 2, 2, 2, 2, 1])
+    assert requests == [[6, 4], [1, 9], [30], [2, 2, 2, 2, 1]]
+    assert (books.exported, books.dropped) == (8, 2)
 
 
 def test_a_span_has_the_ids_of_its_exchange_and_the_flags_of_the_decision() -> None:

@@ -8,6 +8,7 @@ import logging
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +17,14 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from teeline.proxy.audit.chain import digest_of, parse
 from teeline.proxy.audit.record import exchange_record
+from teeline.proxy.audit.sink import AuditSink
 from teeline.proxy.telemetry.queues import Queueing
 from teeline.proxy.telemetry.sink import Choices, TelemetrySink
 from teeline.validators.events import Closed, Found
 from teeline.validators.model import Ended, Exchange, Marks, Severity, Side
+from tests.proxy.audit.logs import ORIGIN, Clock, files
 from tests.proxy.samples import START, exchange, violation
 from tests.proxy.telemetry.collector import Collector, attributes, collecting
 
@@ -84,7 +88,11 @@ def test_an_exchange_arrives_as_a_span_with_its_own_ids_and_times(collector: Col
 
 def test_a_span_says_all_that_is_known_under_the_conventions_names(collector: Collector) -> None:
     made = exchange(
-        usage={"prompt_tokens": 9, "prompt_tokens_details.cached_tokens": 4},
+        usage={
+            "prompt_tokens": 9,
+            "prompt_tokens_details.cached_tokens": 4,
+            "prompt_tokens_details.cache_write_tokens": 2,
+        },
         settings={
             "max_tokens": 64,
             "temperature": 1,
@@ -111,6 +119,7 @@ def test_a_span_says_all_that_is_known_under_the_conventions_names(collector: Co
         "gen_ai.response.time_to_first_chunk": 0.25,
         "gen_ai.usage.input_tokens": 9,
         "gen_ai.usage.cache_read.input_tokens": 4,
+        "gen_ai.usage.cache_creation.input_tokens": 2,
         "gen_ai.request.max_tokens": 64,
         "gen_ai.request.temperature": 1.0,
         "gen_ai.request.top_p": 0.5,
@@ -362,6 +371,7 @@ def test_audit_records_and_heads_are_log_records_where_that_is_configured(
     )
     by_event = {record.event_name: record for record in collector.records}
     record = by_event["teeline.audit.record"]
+    assert "teeline.audit.chain" not in attributes(record)
     assert json.loads(record.body.string_value) == exchange_record(made)
     assert record.span_id.hex() == made.span_id
     assert attributes(record)["teeline.verdict"] == "fail"
@@ -371,6 +381,62 @@ def test_audit_records_and_heads_are_log_records_where_that_is_configured(
         "teeline.audit.seq": 7,
         "teeline.audit.hash": "ab" * 32,
     }
+
+
+def test_lines_of_the_audit_log_go_out_with_their_place_in_the_chain(
+    collector: Collector, tmp_path: Path
+) -> None:
+    """Field by field; the body is the line, so that whoever stores it can check it."""
+    made = exchange(violation(), status=200, parent_span_id="b7ad6b7169203331")
+
+    async def use(sink: TelemetrySink) -> None:
+        log = AuditSink(
+            tmp_path, origin=ORIGIN, clock=Clock(), tell=sink.witnessed, on_written=sink.written
+        )
+        await log.start()
+        for told in (sink, log):
+            told.closed(Closed(made))
+        await log.drain(LONG)
+        await sink.drain(LONG)
+        await log.close()
+
+    choices = Choices(audit_records=True, chained=True)
+    run(TelemetrySink.from_environment(collector.environ, choices=choices), use)
+    records = [r for r in collector.records if r.event_name == "teeline.audit.record"]
+    lines = files(tmp_path)[0].read_bytes().splitlines()
+    assert [record.body.string_value.encode() for record in records] == lines
+    found = [attributes(record) for record in records]
+    assert [each.get("teeline.audit.kind") for each in found] == ["open", None, "close"]
+    assert [each["teeline.audit.seq"] for each in found] == [1, 2, 3]
+    assert {each["teeline.audit.chain"] for each in found} == {parse(lines[0]).chain}
+    assert [each["teeline.audit.hash"] for each in found] == [digest_of(line) for line in lines]
+    assert [each["teeline.audit.prev"] for each in found] == [
+        "0" * 64,
+        *(each["teeline.audit.hash"] for each in found[:-1]),
+    ]
+    opened, recorded, closed = records
+    assert recorded.time_unix_nano == round((START + 1.5) * 1e9)
+    assert opened.time_unix_nano == closed.time_unix_nano == round(START * 1e9)
+    assert (recorded.trace_id.hex(), recorded.span_id.hex()) == (made.trace_id, made.span_id)
+    assert (opened.trace_id, opened.span_id) == (b"", b"")
+    assert set(found[0]) == {f"teeline.audit.{x}" for x in ("chain", "seq", "prev", "hash", "kind")}
+    assert found[1] == {
+        "teeline.audit.chain": parse(lines[1]).chain,
+        "teeline.audit.seq": 2,
+        "teeline.audit.prev": parse(lines[1]).prev,
+        "teeline.audit.hash": parse(lines[1]).hash,
+        "teeline.exchange.id": made.id,
+        "teeline.upstream": "my-relay",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "gpt-4o-mini",
+        "teeline.verdict": "fail",
+        "teeline.client_verdict": "pass",
+        "http.response.status_code": 200,
+        "teeline.ended": "complete",
+    }
+    head = [r for r in collector.records if r.event_name == "teeline.audit.head"][-1]
+    assert attributes(head)["teeline.audit.hash"] == found[-1]["teeline.audit.hash"]
 
 
 def test_span_events_can_be_switched_off(collector: Collector) -> None:

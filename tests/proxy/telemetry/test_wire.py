@@ -1,91 +1,49 @@
-"""What is written directly is what the SDK's own encoder would have written, field for field."""
+"""What is written directly is what protobuf reads back, and an exporter that takes it is the SDK's."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExporter
-from opentelemetry.sdk.trace.sampling import DEFAULT_ON
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from teeline.proxy.telemetry.attributes import Describer
-from teeline.proxy.telemetry.pipeline import ExportReason, Sampling, Tally
-from teeline.proxy.telemetry.spans import Builder, DeferredSpan
-from teeline.proxy.telemetry.wire import DirectSpanExporter, SpanEncoder, any_value
-from teeline.validators.model import Ended, Exchange, Marks, Severity
-from tests.proxy.samples import exchange, violation
-from tests.proxy.telemetry.collector import collecting
+from teeline.proxy.telemetry.wire import AttributeWriter, DirectSpanExporter, any_value
+
+ATTRIBUTES = 9
+"""The field of Span that holds them."""
 
 
-def built(*made: Exchange, events: int = 2) -> list[ReadableSpan]:
-    builder = Builder(
-        SpanExporter(),
-        Tally("spans", 10, ExportReason()),
-        Describer({"my-relay": ("relay.example", 443)}),
-        Sampling(DEFAULT_ON),
-        Resource({"service.name": "teeline", "n": 1}, "https://schema.example"),
-        InstrumentationScope("teeline", "1.2.3"),
-        events=events,
-    )
-    spans = [builder._build(DeferredSpan(each)) for each in made]
-    return [span for span in spans if span is not None]
-
-
-def parsed(data: bytes) -> ExportTraceServiceRequest:
-    request = ExportTraceServiceRequest()
-    request.ParseFromString(data)
-    return request
-
-
-EXCHANGES: Sequence[dict[str, Any]] = (
-    {},
-    {"parent_span_id": "ab" * 8},
-    {"stream": False, "status": 500, "usage": {}, "finish": []},
-    {"ended": Ended.UPSTREAM_ABORTED, "model": "m" * 300, "finish": ["stop", "é\u6f22", "length"]},
-    {"settings": {"temperature": 0, "seed": -5, "choices": 2**40, "encoding_format": "float"}},
-    {"usage": {"prompt_tokens": 10**30, "completion_tokens": 0}, "marks": Marks(fingerprint="fp")},
-    {"violations": [violation(), violation("usage.x", Severity.WARN), violation()]},
-)
-
-
-@pytest.mark.parametrize("changes", EXCHANGES)
-def test_a_span_is_written_as_the_sdk_writes_it(changes: dict[str, Any]) -> None:
-    spans = built(exchange(**changes))
-    assert parsed(SpanEncoder().encode(spans)) == encode_spans(spans)
-
-
-def test_a_batch_is_and_so_is_the_next_one() -> None:
-    """What an encoder keeps of one batch is right in another."""
-    encoder = SpanEncoder()
-    for _ in range(3):
-        spans = built(*[exchange(**changes) for changes in EXCHANGES])
-        assert parsed(encoder.encode(spans)) == encode_spans(spans)
+def written(writer: AttributeWriter, attributes: dict[str, Any]) -> dict[str, Any]:
+    span = Span()
+    span.ParseFromString(writer.attributes(attributes))
+    return {each.key: _read(each.value) for each in span.attributes}
 
 
 def test_values_that_are_equal_to_python_keep_their_types() -> None:
-    encoder = SpanEncoder()
-    attributes: list[dict[str, Any]]
-    attributes = [{"k": 1}, {"k": True}, {"k": 1.0}, {"k": "1"}, {"k": 0}, {"k": False}]
-    written = [encoder.attributes(9, each) for each in attributes]
-    assert len(set(written)) == len(attributes)
-    assert [encoder.attributes(9, each) for each in attributes] == written
+    writer = AttributeWriter(ATTRIBUTES)
+    for value in (1, True, 1.0, "1", 0, False, 0.0, "", 1, True):
+        found = written(writer, {"k": value})["k"]
+        assert (type(found), found) == (type(value), value)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 117, 118, 127, 128, 255, 256, 300, 20_000])
+def test_every_length_is_written(size: int) -> None:
+    """Lengths within lengths grow by a byte at different sizes; a header that is kept is right."""
+    writer = AttributeWriter(ATTRIBUTES)
+    for letter in "ab":
+        attributes = {"k" * 10: letter * size, "other": size}
+        assert written(writer, attributes) == attributes
 
 
 def test_what_is_kept_is_bounded() -> None:
-    encoder = SpanEncoder()
-    for number in range(20_000):
-        encoder.attributes(9, {"k": f"value-{number}"})
-    assert len(encoder._attributes) <= 4096
+    writer = AttributeWriter(ATTRIBUTES)
+    for size in range(5_000):
+        writer.attributes({"k": "v" * size, "n": size})
+    assert len(writer._headers) <= 256 + 10
 
 
 _VALUES = (
@@ -101,6 +59,7 @@ def test_every_value_is_read_back(value: Any) -> None:
     message = AnyValue()
     message.ParseFromString(any_value(value))
     assert _same(_read(message), value)
+    assert _same(written(AttributeWriter(ATTRIBUTES), {"k": value})["k"], value)
 
 
 def _read(message: AnyValue) -> Any:
@@ -118,16 +77,16 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def test_what_is_no_attribute_is_refused() -> None:
+@pytest.mark.parametrize("value", [{"a": 1}, None, b"bytes"])
+def test_what_is_no_attribute_is_refused(value: Any) -> None:
     with pytest.raises(TypeError):
-        any_value({"a": 1})
+        any_value(value)
+    with pytest.raises(TypeError):
+        AttributeWriter(ATTRIBUTES).attributes({"k": value})
 
 
-def test_where_the_sdk_takes_no_bytes_its_own_encoder_is_used() -> None:
-    with collecting() as collector:
-        exporter = DirectSpanExporter(endpoint=f"{collector.url}/v1/traces")
-        assert exporter._sender is not None, "this release is slower than it could be"
-        exporter._sender = None
-        exporter.export(built(exchange()))
-        exporter.shutdown()  # type: ignore[no-untyped-call]
-    assert len(collector.spans) == 1
+def test_the_sdk_in_use_takes_bytes() -> None:
+    exporter = DirectSpanExporter(endpoint="http://127.0.0.1:9/v1/traces")
+    assert exporter.takes_bytes, "this release is slower than it could be"
+    exporter.shutdown()  # type: ignore[no-untyped-call]
+    assert not exporter.send(b"")

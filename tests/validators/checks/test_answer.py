@@ -160,7 +160,7 @@ def test_a_stream_is_looked_into_while_it_runs() -> None:
 def context(operation: Operation = Operation.CHAT, limits: Limits = DEFAULT_LIMITS) -> Context:
     ctx = Context(Exchange(), operation, limits)
     ctx.request = facts_of(STREAMED, operation)
-    ctx.response = ResponseHead(200, SSE_HEADERS)
+    ctx.answers(ResponseHead(200, SSE_HEADERS))
     return ctx
 
 

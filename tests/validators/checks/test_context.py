@@ -15,7 +15,7 @@ HEADERS: Headers = (("Content-Type", "a"), ("X-A", "1"), ("x-a", "2"), ("X-a", "
 
 def context(headers: Headers = ()) -> Context:
     ctx = Context(Exchange(id="x"), Operation.CHAT, DEFAULT_LIMITS)
-    ctx.response = ResponseHead(200, headers)
+    ctx.answers(ResponseHead(200, headers))
     return ctx
 
 

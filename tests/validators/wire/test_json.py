@@ -18,6 +18,7 @@ from teeline.validators.wire.json import (
     JsonFault,
     JsonFaultKind,
     decode,
+    decode_leniently,
 )
 
 Kind = JsonFaultKind
@@ -384,6 +385,29 @@ class TestNoValue:
         )
 
 
+class TestLeniently:
+    @given(VALUES, BLANKS, BLANKS, st.sampled_from([json.dumps, json.JSONEncoder(indent=1).encode]))
+    @promised
+    def test_a_clean_document_is_what_it_is(
+        self, value: Any, before: str, behind: str, dumps: Any
+    ) -> None:
+        data = (before + dumps(value) + behind).encode()
+        assert decode_leniently(data) == decode(data)
+
+    @pytest.mark.parametrize(
+        "data",
+        [b"", b" ", b"{", b"[1]x", b"\xef\xbb\xbf{}", b'"\xff"', b"NaN", b'"\\ud800"', b"1e999"],
+    )
+    def test_every_other_fault_is_found(self, data: bytes) -> None:
+        assert decode_leniently(data) == decode(data)
+        assert decode(data).faults
+
+    def test_the_last_of_repeated_names_is_no_fault(self) -> None:
+        data = b'{"a":1,"b":{"a":1,"a":2},"a":3}'
+        assert decode_leniently(data) == Document(decode(data).value, True, ())
+        assert decode_leniently(data).value == {"a": 3, "b": {"a": 2}}
+
+
 class TestBounds:
     @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('{"a":[', "]}")])
     def test_depth_is_allowed_up_to_the_maximum_and_no_further(
@@ -393,6 +417,18 @@ class TestBounds:
         assert decode((opening * levels + "1" + closing * levels).encode()).faults == ()
         deep = decode((opening * levels + "[]" + closing * levels).encode())
         assert deep == Document(None, False, (JsonFault(Kind.DEPTH, len(opening) * levels),))
+
+    @given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(1, 45))
+    def test_the_shortest_documents_are_as_deep_as_they_are(
+        self, objects: list[bool], max_depth: int
+    ) -> None:
+        """Levels as arrays and objects without anything else in them: how few bytes may hold them."""
+        *outer, last = objects
+        opening = "".join('{"":' if is_object else "[" for is_object in outer)
+        closing = "".join("}" if is_object else "]" for is_object in reversed(outer))
+        data = (opening + ("{}" if last else "[]") + closing).encode()
+        for read in (decode, decode_leniently):
+            assert read(data, max_depth).ok is (len(objects) <= max_depth)
 
     def test_depth_counts_levels_and_not_brackets_or_strings(self) -> None:
         data = b'["' + b"[{" * 200 + b'",' + b'{"a":[]},' * 200 + b"NaN]"

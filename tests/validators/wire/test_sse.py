@@ -349,7 +349,7 @@ def test_a_long_line_in_one_byte_pieces_takes_linear_time() -> None:
 def test_blocks_that_the_caller_reads_itself_count_for_offsets() -> None:
     reader = SseReader()
     assert reader.between
-    reader.skip(100)
+    reader.at += 100
     [event] = reader.feed(b"data: x\n\n")
     assert (event.byte, reader.offset, reader.between) == (100, 109, True)
 
@@ -366,3 +366,43 @@ def test_beyond_a_limit_no_block_starts() -> None:
     reader = SseReader(Limits(line=4))
     reader.feed(b"data: xxxxxx\n\n")
     assert reader.limit == "line-limit" and not reader.between
+
+
+BLOCK_LINES = st.sampled_from(
+    [
+        *(b"data: x", b"data:  x", b"data: ", b"data:x", b"data", b"data: " + b"y" * 30),
+        *(b"event: e", b"event:e", b"event: ", b"event: " + b"n" * 300, b"event: \xff"),
+        *(b"id: 1", b": c", b"x", b"data: a\rb", b"data: \xef\xbb\xbf"),
+    ]
+)
+BEFORE = st.sampled_from([b"", b"data: before\n\n", b"id: 7\n\n", b": x\n\n", b"data: x\r\n\r\n"])
+
+
+@PROPERTY
+@given(
+    before=BEFORE,
+    lines=st.lists(BLOCK_LINES, min_size=1, max_size=3),
+    behind=st.sampled_from([b"\n\n", b"\n", b"\n\n\n", b""]),
+    limits=st.sampled_from([Limits(), Limits(line=20), Limits(event=20), Limits(line=305)]),
+)
+def test_a_usual_block_is_the_event_that_it_is_when_it_is_fed(
+    before: bytes, lines: list[bytes], behind: bytes, limits: Limits
+) -> None:
+    """And leaves the reader in the same state, as what comes behind it shows."""
+    block = b"\n".join(lines) + behind
+    quick, fed = SseReader(limits), SseReader(limits)
+    quick.feed(before)
+    fed.feed(before)
+    if not quick.between:
+        return
+    event = quick.usual(block)
+    if event is not None:
+        assert fed.feed(block) == [event]
+    rest = b"data: z\n\nid: 2\n\n\n"
+    assert quick.feed(rest) == fed.feed(rest)
+    assert (quick.offset, quick.between, quick.limit) == (fed.offset, fed.between, fed.limit)
+
+
+def test_the_blocks_of_official_streams_are_usual() -> None:
+    for block in (b"data: {}\n\n", b"data: [DONE]\n\n", b"event: response.created\ndata: {}\n\n"):
+        assert SseReader().usual(block) is not None

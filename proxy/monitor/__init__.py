@@ -1,0 +1,1 @@
+"""The live page: what goes through, as it happens, and back in time (docs/monitor.md)."""

@@ -1,0 +1,170 @@
+"""A whole chat answer that is like an earlier one of its upstream: what may differ, and what must hold then.
+
+What belongs here: which members of an accepted ``chat.completion`` may have another value, and the relations
+that the full check (chat.py) would look at, as far as they hold at a glance. What doesn't: bytes and
+patterns (likeness.py), and every doubt, which is for the full check. Only the usual answer is remembered:
+one choice with a text, to a request without tools, formats or anything else that asks for a relation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+from teeline.validators.checks.chat import DAY
+from teeline.validators.checks.context import Context
+from teeline.validators.checks.cross import REPLACEMENT
+from teeline.validators.checks.estimate import is_plausible
+from teeline.validators.checks.marks import MAX_MEMBERS, MAX_TEXT
+from teeline.validators.checks.request import RequestFacts
+from teeline.validators.fields.usage import CHAT_USAGE
+from teeline.validators.likeness import PLAIN, TEXT, Hole, Path, decoded
+from teeline.validators.model import Exchange
+
+_ASKING: Final = frozenset(
+    {
+        "function_call",
+        "functions",
+        "logprobs",
+        "modalities",
+        "response_format",
+        "stop",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+    }
+)
+"""Members of a request that ask for something which a full check looks for in the answer."""
+_LIMITS: Final = frozenset({"max_completion_tokens", "max_tokens", "n"})
+"""And those of which it is enough to look at the counts."""
+
+_ID: Final = "chatcmpl-"
+_LONGEST_ID: Final = 128
+_COUNT: Final = rb"(?:0|[1-9][0-9]{0,9}+)"
+_TIME: Final = rb"[1-9][0-9]{9}"
+_EARLIEST: Final = 1_000_000_000
+_ID_PATH: Final[Path] = ("id",)
+_CONTENT_PATH: Final[Path] = ("choices", 0, "message", "content")
+_FINGERPRINT: Final = "system_fingerprint"
+
+
+class KnownChat:
+    """An accepted answer. ``holes`` are the id, the time, the text, the counters, and the fingerprint."""
+
+    __slots__ = (
+        "_behind",
+        "_between",
+        "_counters",
+        "_finish",
+        "_members",
+        "_model",
+        "_path",
+        "_tier",
+        "_usage",
+        "_wanted",
+        "holes",
+    )
+
+    def __init__(self, ctx: Context, value: Mapping[str, Any], counters: tuple[str, ...]) -> None:
+        exchange = ctx.exchange
+        self._wanted: str = ctx.request.document["model"]
+        self._path = exchange.path
+        self._model = exchange.response_model
+        self._tier = exchange.service_tier
+        self._members = frozenset(value)
+        self._finish: str = value["choices"][0]["finish_reason"]
+        self._usage = dict(exchange.usage)
+        self._counters = counters
+        details = sum(counter.startswith(CHAT_USAGE.prompt_details) for counter in counters)
+        self._between = 3 + details  # the counters of the prompt end here
+        self._behind = 3 + len(counters)  # and all counters among the holes
+        fingerprint = value.get(_FINGERPRINT)
+        self.holes: tuple[Hole, ...] = (
+            Hole(_ID_PATH, _ID.encode() + PLAIN),
+            Hole(("created",), _TIME),
+            Hole(_CONTENT_PATH, TEXT),
+            *(Hole(("usage", *counter.split(".")), _COUNT) for counter in counters),
+            *([Hole((_FINGERPRINT,), PLAIN)] if isinstance(fingerprint, str) else []),
+        )
+
+    def accept(self, ctx: Context, holes: tuple[bytes, ...]) -> bool:
+        """Whether the full check would report nothing of this answer; it then leaves the same facts."""
+        exchange, request = ctx.exchange, ctx.request.document
+        if self._wanted != request.get("model") or self._path != exchange.path:
+            return False
+        made, created = holes[0], int(holes[1])
+        if len(made) > _LONGEST_ID or not _EARLIEST <= created <= ctx.report.at + DAY:
+            return False
+        counts = [*map(int, holes[3 : self._behind])]
+        prompt, completion, total = counts[:3]
+        if not (prompt and completion and total == prompt + completion):
+            return False
+        # The sum of all parts is within the whole: so is each that the full check looks at.
+        if sum(counts[3 : self._between]) > prompt or sum(counts[self._between :]) > completion:
+            return False
+        if not (_is_usual(ctx.request) and is_plausible(ctx, prompt) and _is_harmless(holes[2])):
+            return False
+        if not _LIMITS.isdisjoint(request) and not _is_within(ctx.request, completion):
+            return False
+        exchange.usage = self._usage | dict(zip(self._counters, counts))  # noqa: B905
+        exchange.response_id = exchange.marks.id = made.decode()
+        self._note(exchange, holes)
+        return True
+
+    def _note(self, exchange: Exchange, holes: tuple[bytes, ...]) -> None:
+        """What is the same as it was in the accepted answer, and the fingerprint."""
+        exchange.response_model = self._model
+        exchange.service_tier = self._tier
+        exchange.finish.append(self._finish)
+        exchange.marks.members = self._members
+        if self._behind < len(holes):
+            exchange.marks.fingerprint = holes[self._behind][:MAX_TEXT].decode()
+
+
+def _is_harmless(content: bytes) -> bool:
+    """Whether a text is one, without anything in it that the full check would look for."""
+    text = decoded(content)
+    return not (not text or REPLACEMENT in text or text.lstrip().startswith("<think>"))
+
+
+def _is_usual(facts: RequestFacts) -> bool:
+    """Whether a request asks for nothing that needs the full check."""
+    return facts.known and not facts.stream and _ASKING.isdisjoint(facts.document)
+
+
+def _is_within(facts: RequestFacts, completion: int) -> bool:
+    """One choice was asked for, with room for as many tokens."""
+    limit = facts.integer("max_completion_tokens") or facts.integer("max_tokens")
+    return facts.choices == 1 and (limit is None or completion <= limit)
+
+
+def known_chat(ctx: Context, value: Any) -> KnownChat | None:
+    """What is to be remembered of an answer that the full check accepted; None for an unusual one."""
+    if not _is_usual(ctx.request) or not isinstance(ctx.request.document.get("model"), str):
+        return None
+    if len(value) > MAX_MEMBERS or any(len(name) > MAX_TEXT for name in value):
+        return None
+    choices = value["choices"]
+    message = choices[0].get("message") if len(choices) == 1 else None
+    if choices[0].get("finish_reason") != "stop" or message is None:
+        return None
+    content, made = message.get("content"), value["id"]
+    usual = isinstance(content, str) and content and made.startswith(_ID)
+    counters = _counters(value.get("usage"), ctx.exchange.usage) if usual else None
+    return None if counters is None else KnownChat(ctx, value, counters)
+
+
+def _counters(usage: Any, counted: Mapping[str, int]) -> tuple[str, ...] | None:
+    """The names of the counters that may differ; None where one is no integer.
+
+    Of the details only those that are not 0 here: most of them always are.
+    """
+    if [*islice(counted, 3)] != [*CHAT_USAGE.keys]:
+        return None
+    for name in counted:
+        holder, _, counter = name.rpartition(".")
+        value = usage[holder][counter] if holder else usage[name]
+        if type(value) is not int:
+            return None
+    return tuple(name for name, count in counted.items() if count or name in CHAT_USAGE.keys)
