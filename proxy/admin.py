@@ -25,8 +25,10 @@ import orjson
 from aiohttp import web
 
 from teeline.config.model import AdminConfig, ListenAddress
+from teeline.proxy import secretfile
 from teeline.proxy.telemetry import prometheus
 from teeline.proxy.telemetry.metrics import Readings
+from teeline.proxy.text import printable
 
 log = logging.getLogger("teeline.admin")
 
@@ -127,7 +129,7 @@ class AdminServer:
             return None
         file = self._config.token_file
         hosts = {*self._config.allowed_hosts, _name(str(address).lower())}
-        guard = Guard(None if file is None else read_token(file), hosts, self._admits)
+        guard = Guard(None if file is None else read_or_make_token(file), hosts, self._admits)
         runner = web.AppRunner(
             self._application(guard), access_log=None, keepalive_timeout=15, shutdown_timeout=1
         )
@@ -178,6 +180,17 @@ class AdminServer:
     async def _api_status(self, request: web.Request) -> web.StreamResponse:
         body = orjson.dumps(self._status(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         return web.Response(body=body, content_type="application/json")
+
+
+def read_or_make_token(file: Path) -> str:
+    """As ``read_token``; where there is no such file, one is made, for whoever runs teeline to read."""
+    try:
+        if not file.exists():
+            secretfile.make(file)
+            log.warning("admin: the token was made: %s", printable(str(file), 1000))
+    except OSError as error:
+        raise AdminError(f"the token file {file} can't be made: {error.strerror}") from None
+    return read_token(file)
 
 
 def read_token(file: Path) -> str:

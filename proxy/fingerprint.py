@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import hmac
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import Final
 
+from teeline.proxy import secretfile
 from teeline.validators.model import Headers
 
 DIGITS: Final = 16
 """Hexadecimal digits of a fingerprint."""
-_MODE: Final = 0o600
 _SECRET_BYTES: Final = 32
 _MOST: Final = 4096
 _FIELDS: Final = ("authorization", "api-key", "x-api-key")
@@ -74,21 +73,7 @@ def load(path: Path) -> Fingerprint:
 def load_or_make(path: Path) -> Fingerprint:
     """As ``load``; where there is no such file, one is made with a secret of its own."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Under another name first: a process that starts beside this one must see all or nothing.
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
-        try:
-            os.write(fd, secrets.token_hex(_SECRET_BYTES).encode() + b"\n")
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink()
+        secretfile.make(path)
     except OSError as error:
         if not path.exists():
             why = error.strerror or type(error).__name__

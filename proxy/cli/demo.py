@@ -12,7 +12,8 @@ import signal
 import sys
 import tempfile
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from teeline.config.model import ListenAddress
 from teeline.proxy.admin import AdminError
 from teeline.proxy.audit.configured import AuditError
 from teeline.proxy.cli import CANT_RUN
+from teeline.proxy.demo import apart
 from teeline.proxy.demo.findings import all_problems
 from teeline.proxy.demo.scenarios import SCENARIOS
 from teeline.proxy.demo.stage import Stage, stage
@@ -51,6 +53,20 @@ _ADMIN_PORT = 8788
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the audit log [a new temporary folder].",
 )
+@click.option(
+    "--relay",
+    "relay_alone",
+    metavar="HOST:PORT",
+    help="The relay with faults alone, for a teeline elsewhere.",
+)
+@click.option("--traffic", metavar="URL", help="The requests alone, over and over, to a base URL.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.001),
+    default=1.0,
+    show_default=True,
+    help="With --traffic: seconds from one request to the next.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -59,6 +75,9 @@ def command(
     host: str | None,
     admin: str | None,
     audit_dir: Path | None,
+    relay_alone: str | None,
+    traffic: str | None,
+    every: float,
 ) -> None:
     """Show what teeline finds: no key, no network.
 
@@ -66,9 +85,15 @@ def command(
     requests through both, and shows what was found. Exits with 0 when every fault was found and
     nothing else was reported, with 3 otherwise.
     """
+    if relay_alone is not None and traffic is not None:
+        raise click.UsageError("--relay and --traffic are two programs; start both")
     address = _address(stay, listen, host)
     page = _page(stay, address, admin)
     try:
+        if relay_alone is not None or traffic is not None:
+            where = None if relay_alone is None else _parsed("--relay", relay_alone)
+            asyncio.run(_apart(where, traffic, every))
+            return
         folder = audit_dir or Path(tempfile.mkdtemp(prefix="teeline-demo-"))
         ctx.exit(asyncio.run(_demo(address, folder, page, stay=stay, elsewhere=admin is None)))
     except BrokenPipeError:
@@ -130,6 +155,30 @@ async def _demo(
     return 0
 
 
+async def _apart(where: ListenAddress | None, base_url: str | None, every: float) -> None:
+    """One end of the demo, until SIGINT or SIGTERM."""
+    with _stopping() as stopped:
+        if where is not None:
+            await apart.relay(where, stopped, click.echo)
+        elif base_url is not None:
+            await apart.traffic(base_url.rstrip("/"), every, stopped, click.echo)
+
+
+@contextmanager
+def _stopping() -> Iterator[asyncio.Event]:
+    """Set by SIGINT and SIGTERM, which are the ordinary end here and no failure."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        yield stopped
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
 def _say_stray(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """In place of asyncio's traceback, which may hold what a peer sent."""
     name = type(context.get("exception")).__name__
@@ -163,19 +212,11 @@ def _next_command() -> str:
 
 
 async def _stay(up: Stage, base_url: str) -> None:
-    """Until SIGINT or SIGTERM, which are the ordinary end here and no failure."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM)
-    for number in signals:
-        loop.add_signal_handler(number, stopped.set)
-    try:
+    """Until SIGINT or SIGTERM."""
+    with _stopping() as stopped:
         up.live.raise_()
         click.echo(_invitation(base_url, up.page))
         await stopped.wait()
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
 
 
 def _invitation(base_url: str, page: str) -> str:

@@ -1,7 +1,7 @@
 """``teeline nnrp``: connections that carry openai-compatible/1, live and recorded, and capability documents.
 
 What belongs here: arguments, output and exit codes. What doesn't: recordings and the tap (proxy/nnrp),
-detection (validators/nnrp).
+detection (validators/nnrp), the bridge's command (nnrpbridge.py).
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ from teeline.proxy.cli.check import (
     told,
     write_report,
 )
+from teeline.proxy.cli.nnrpadapter import adapter_command, generate_command
+from teeline.proxy.cli.nnrpbridge import command as bridge_command
+from teeline.proxy.cli.nnrpconformance import conformance_command, vectors_command
+from teeline.proxy.cli.nnrpfiles import declared_in, read_document
 from teeline.proxy.clock import SystemClock
 from teeline.proxy.console import ConsoleSink
 from teeline.proxy.inputs.items import Problem
@@ -54,21 +58,19 @@ from teeline.validators.model import Exchange, Severity
 from teeline.validators.nnrp.capabilities import (
     FORMS,
     Capabilities,
-    capabilities_of,
     check_capabilities,
 )
 from teeline.validators.policy import Policy
 from teeline.validators.profiles import NONE
 from teeline.validators.rules import register
 
-_MAX_DOCUMENT = 1024 * 1024
 _TAP_BODY = 1024 * 1024
 """What the tap inspects of a packet: longer ones would hold up other connections."""
 
 
 @click.group(name="nnrp")
 def command() -> None:
-    """Check NNRP connections that carry openai-compatible/1."""
+    """NNRP connections that carry openai-compatible/1: check them, serve them, test them."""
 
 
 def _options(function: Any) -> Any:
@@ -123,27 +125,6 @@ def _report(outcome: Outcome, options: dict[str, Any]) -> None:
     sys.exit(exit_code(report, outcome))
 
 
-def _document(path: str) -> bytes:
-    """A capability document's bytes."""
-    try:
-        with Path(path).open("rb") as stream:
-            data = stream.read(_MAX_DOCUMENT + 1)
-    except OSError as error:
-        raise click.UsageError(f"{printable(path)}: {error.strerror}") from None
-    if len(data) > _MAX_DOCUMENT:
-        raise click.UsageError(f"{printable(path)}: larger than {_MAX_DOCUMENT} bytes")
-    return data
-
-
-def _declared(path: str | None) -> Capabilities | None:
-    if path is None:
-        return None
-    capabilities = capabilities_of(_document(path))
-    if capabilities is None:
-        raise click.UsageError(f"{printable(path)}: no JSON object")
-    return capabilities
-
-
 # -- check -------------------------------------------------------------------------------------------
 
 
@@ -161,7 +142,7 @@ def check_command(paths: tuple[str, ...], capabilities: str | None, **options: A
     Exit status: 0 clean, 1 findings at or above --fail-on, 2 wrong usage or something unreadable.
     """
     policy = policy_of(options["select"], options["ignore"], NONE)
-    _report(check_captures(paths, _declared(capabilities), policy, time.time()), options)
+    _report(check_captures(paths, declared_in(capabilities), policy, time.time()), options)
 
 
 def check_captures(
@@ -205,7 +186,7 @@ def capabilities_check(files: tuple[str, ...], document_form: str | None, **opti
     outcome = Outcome()
     for file in files:
         exchange = Exchange(method="NNRP", path="capabilities", operation="capabilities")
-        check_capabilities(Reporter(exchange), _document(file), document_form)
+        check_capabilities(Reporter(exchange), read_document(file), document_form)
         policy.apply([Closed(exchange)])
         outcome.exchanges.append(ReportedExchange(Path(file).name, file, exchange))
     _report(outcome, options)
@@ -216,7 +197,7 @@ def capabilities_check(files: tuple[str, ...], document_form: str | None, **opti
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 def capabilities_show(file: str, form: str) -> None:
     """Show levels, operations and models that a capability document declares."""
-    declared = _declared(file)
+    declared = declared_in(file)
     assert declared is not None  # a file was named
     if form == "json":
         click.echo(json.dumps(_as_object(declared)))
@@ -263,7 +244,7 @@ def tap_command(ctx: click.Context, /, **options: Any) -> None:
     unless --tls-cert ends it here; the upstream is then tls://HOST:PORT. Violations are written to
     stdout. SIGINT or SIGTERM ends it.
     """
-    declared = _declared(options["capabilities"])
+    declared = declared_in(options["capabilities"])
     try:
         listen, upstream = (Address.parse(options[name]) for name in ("listen", "upstream"))
         contexts = _contexts(upstream, options)
@@ -328,3 +309,8 @@ async def _tap(
     finally:
         await fanout.close()
         await checker.close()
+
+
+for _command in (bridge_command, adapter_command, conformance_command, vectors_command):
+    command.add_command(_command)
+capabilities_group.add_command(generate_command)

@@ -1,4 +1,4 @@
-"""The relay of the demo: answers over real HTTP, on loopback, what scenarios.py says.
+"""The relay of the demo: answers over real HTTP what scenarios.py says.
 
 What belongs here: the server, the choice of an answer, and its sending in pieces. What doesn't:
 the answers themselves (scenarios.py). People may point any client at it through the proxy, so
@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from teeline.config.model import ListenAddress
 from teeline.proxy.demo import face, faceresponses
 from teeline.proxy.demo.scenarios import (
     ANSWER_ID,
@@ -44,7 +45,8 @@ _MODELS_CREATED = 1_760_000_000
 
 
 class Relay:
-    """Serves models, chat completions, responses and embeddings on an ephemeral loopback port.
+    """Serves models, chat completions, responses and embeddings on a loopback port unless told
+    otherwise.
 
     Scenarios are models of chat completions. The model ``clean`` keeps to the protocol whatever is
     asked, and so does every model of responses and embeddings.
@@ -60,7 +62,7 @@ class Relay:
         self._answers = 0
         self._runner: web.AppRunner | None = None
 
-    async def start(self) -> str:
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> str:
         """Listens, and gives the base URL (``http://127.0.0.1:PORT/v1``); OSError where it
         can't.
         """
@@ -72,9 +74,8 @@ class Relay:
         app.router.add_route("*", "/{path:.*}", self._elsewhere)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        port = self._runner.addresses[0][1]
-        return f"http://127.0.0.1:{port}/v1"
+        await web.TCPSite(self._runner, host, port).start()
+        return f"http://{ListenAddress(host, self._runner.addresses[0][1])}/v1"
 
     async def stop(self) -> None:
         """Closes every connection; may be called twice, and before start."""

@@ -94,14 +94,15 @@ async def run(
     are found again among those of other clients. ``patience``: seconds that the proxy's word on a
     finished exchange may take. Raises DemoError.
     """
-    async with _session() as session:
+    async with session() as client:
         return [
-            await _outcome(session, base_url, scenario, relay, collector, patience)
+            await _outcome(client, base_url, scenario, relay, collector, patience)
             for scenario in scenarios
         ]
 
 
-def _session() -> aiohttp.ClientSession:
+def session() -> aiohttp.ClientSession:
+    """A client that changes nothing: no decoding, no cookies, no proxy of the environment's."""
     return aiohttp.ClientSession(
         auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from teeline.config.model import Config, ListenAddress
-from teeline.proxy.admin import read_token
+from teeline.proxy.admin import read_or_make_token
 from teeline.proxy.monitor.access import Sessions
 from teeline.proxy.monitor.feed import FeedSink, Publish
 from teeline.proxy.monitor.history import History
@@ -34,7 +34,7 @@ def monitor_of(
     admin = config.admin
     if admin.listen is None:
         return None
-    token = None if admin.token_file is None else read_token(admin.token_file)
+    token = None if admin.token_file is None else read_or_make_token(admin.token_file)
     upstreams = {upstream.name: str(upstream.url) for upstream in config.upstreams}
     return Monitor(
         Hub(upstreams, clock=clock),

@@ -64,22 +64,32 @@ def lines(example: Mapping[str, Any]) -> list[str]:
 
 
 def _nnrp_lines(example: Mapping[str, Any]) -> Iterator[str]:
-    """A conversation, one packet a line, or a capability document, one member a line."""
+    """A conversation, one packet a line, or a document, one member a line."""
     for name in ("capabilities", "carrier", "raw"):
         if name in example:
             yield f"({name}: {_compact(example[name])})"
     for name, value in example.get("limits", {}).items():
         yield f"(limits: {name} {value})"
     if nnrp.is_document(example):
-        document = json.loads(nnrp.document(example)[0])
-        yield from (f"{json.dumps(name)}: {_compact(value)}" for name, value in document.items())
+        yield from _member_lines("", json.loads(nnrp.document(example)[0]))
         return
+    http = nnrp.http_side(example)
+    if http is not None:
+        yield from _member_lines("http ", http)
     for packet in nnrp.packets_of(example):
         side, sender = ("c", "client") if "c" in packet else ("s", "server")
         rest = "".join(f" {name}={_compact(packet[name])}" for name in packet if name != side)
         yield f"{sender} {packet[side]}{rest}"
     if "close" in example:
         yield f"(connection: {example['close']})"
+
+
+def _member_lines(before: str, value: Mapping[str, Any]) -> Iterator[str]:
+    for name, member in value.items():
+        if name == "events" and before:
+            yield from (f"{before}event: {_compact(event)}" for event in member)
+        else:
+            yield f"{before}{name if before else json.dumps(name)}: {_compact(member)}"
 
 
 def _compact(value: Any) -> str:

@@ -10,7 +10,7 @@ import importlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -134,8 +134,16 @@ RESULTS: Mapping[str, Callable[[], tuple[int, bytes]]] = {
 }
 
 
+Answer = Callable[[Any, set[int]], Coroutine[Any, Any, None]]
+"""Answers an operation; the ids of operations that were cancelled are in the set."""
+
+
+async def _answered(operation: Any, cancelled: set[int]) -> None:
+    await _answer(operation)
+
+
 @contextmanager
-def serving(carrier: str, provider: str) -> Iterator[str]:
+def serving(carrier: str, provider: str, answer: Answer = _answered) -> Iterator[str]:
     """A native server on one carrier; its provider endpoint."""
     ready, stop = threading.Event(), threading.Event()
     options = sdk_server.NativeServerBootstrapOptions(
@@ -144,7 +152,8 @@ def serving(carrier: str, provider: str) -> Iterator[str]:
         transport_policy=core.TransportPolicy[POLICY[carrier]],
         session_defaults=sdk_server.NativeServerSessionOptions(),
     )
-    thread = threading.Thread(target=lambda: asyncio.run(_serve(options, ready, stop)), daemon=True)
+    serve = _serve(options, ready, stop, answer)
+    thread = threading.Thread(target=lambda: asyncio.run(serve), daemon=True)
     thread.start()
     assert ready.wait(_SECONDS)
     try:
@@ -154,7 +163,9 @@ def serving(carrier: str, provider: str) -> Iterator[str]:
         thread.join(_SECONDS)
 
 
-async def _serve(options: Any, ready: threading.Event, stop: threading.Event) -> None:
+async def _serve(
+    options: Any, ready: threading.Event, stop: threading.Event, answer: Answer
+) -> None:
     with sdk_server.listen_native_server(options) as server:
         ready.set()
         sessions = []
@@ -163,12 +174,13 @@ async def _serve(options: Any, ready: threading.Event, stop: threading.Event) ->
                 session = await server.accept(sdk_server.NativeServerAcceptOptions(timeout_ms=50))
             except native.NativeWouldBlockError:
                 continue
-            sessions.append(asyncio.create_task(_session(session, stop)))
+            sessions.append(asyncio.create_task(_session(session, stop, answer)))
         await asyncio.gather(*sessions, return_exceptions=True)
 
 
-async def _session(session: Any, stop: threading.Event) -> None:
-    answers = []
+async def _session(session: Any, stop: threading.Event, answer: Answer) -> None:
+    answers: list[asyncio.Task[None]] = []
+    cancelled: set[int] = set()
     while not stop.is_set():
         try:
             events = await asyncio.to_thread(session.poll_events, max_events=8, timeout_ms=2)
@@ -177,12 +189,24 @@ async def _session(session: Any, stop: threading.Event) -> None:
         for event in events:
             operation = event.as_submit()
             if operation is not None:
-                answers.append(asyncio.create_task(_answer(operation)))
+                answers.append(asyncio.create_task(answer(operation, cancelled)))
             elif _ends_session(event):
                 await asyncio.to_thread(session.close)
                 return
+            else:
+                cancelled |= _cancels(event)
         await asyncio.sleep(0.001)
+    for task in answers:
+        task.cancel()
     await asyncio.gather(*answers, return_exceptions=True)
+
+
+def _cancels(event: Any) -> set[int]:
+    """The operation that an event cancels."""
+    told = event.as_runtime()
+    if told is None or told.header.message_type is not core.MessageType.CANCEL:
+        return set()
+    return {told.metadata.value.operation_id}
 
 
 def _ends_session(event: Any) -> bool:

@@ -16,6 +16,7 @@ from teeline.validators.wire.nnrp import Message, Splitter, prelude_of, result_m
 from tests.clients import nnrp_sdk as sdk
 from tests.clients.peers import Loop, free_port
 from tests.proxy.nnrp.peers import CAPTURES, Kept, tapping
+from tests.validators.wire.test_nnrpencode import everything
 
 
 @contextmanager
@@ -138,3 +139,36 @@ def _same_submit(core: Any, meta: bytes, body: bytes) -> None:
     assert prelude is not None
     assert len(view.typed_payload_descriptor_region) == prelude.descriptors
     assert len(view.typed_payload_frame_region) == prelude.payloads
+
+
+def test_the_sdk_reads_what_is_built() -> None:
+    """Its codec is stricter than its native runtime: it refuses what a field must not hold."""
+    core, runtime = sdk.core, sdk.runtime
+    readers = {
+        Message.CLIENT_HELLO: core.ClientHelloMetadata,
+        Message.SERVER_HELLO_ACK: core.ServerHelloAckMetadata,
+        Message.SESSION_OPEN: core.SessionOpenMetadata,
+        Message.SESSION_CLOSE: runtime.SessionCloseMetadata,
+        Message.FRAME_SUBMIT: core.FrameSubmitMetadata,
+        Message.PARTIAL_RESULT: runtime.PartialResultMetadata,
+        Message.RESULT_PUSH: core.ResultPushMetadata,
+        Message.CANCEL: runtime.ControlRequestMetadata,
+        Message.ABORT: runtime.ControlRequestMetadata,
+        Message.RESULT_DROP_REASON: runtime.ResultDropReasonMetadata,
+        Message.RETRY_AFTER: runtime.RetryAfterMetadata,
+        Message.ERROR: core.ErrorMetadata,
+    }
+    read = set()
+    for data in everything():
+        packet = core.NnrpPacket.unpack(data)
+        assert packet.pack() == data
+        kind = Message(int(packet.header.msg_type))
+        if kind in readers:
+            read.add(kind)
+            known = readers[kind].unpack(bytes(packet.metadata))
+            assert known.pack() == packet.metadata
+            if kind == Message.FRAME_SUBMIT:
+                core.validate_frame_submit_body(known, packet.body)
+            elif kind == Message.RESULT_PUSH and packet.body:
+                core.validate_result_push_body(known, packet.body)
+    assert read == set(readers)

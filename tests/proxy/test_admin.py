@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http.client
 import json
+import re
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ import pytest
 from aiohttp import web
 
 from teeline.config.model import AdminConfig, ListenAddress
-from teeline.proxy.admin import AdminError, AdminServer, read_token
+from teeline.proxy.admin import AdminError, AdminServer, read_or_make_token, read_token
 from teeline.proxy.telemetry import instruments
 from teeline.proxy.telemetry.metrics import Meter
 from tests.proxy.raw import run
@@ -236,6 +237,21 @@ def test_a_token_that_can_not_serve_is_said(content: bytes, words: str, tmp_path
         read_token(file)
     with pytest.raises(AdminError, match="can't be read: No such file"):
         read_token(tmp_path / "none")
+
+
+def test_a_token_is_made_where_there_is_none_for_its_owner_s_eyes(tmp_path: Path) -> None:
+    """And kept: the next start reads the same."""
+    file = tmp_path / "new" / "token"
+    made = read_or_make_token(file)
+    assert re.fullmatch("[0-9a-f]{64}", made)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert read_or_make_token(file) == made == read_token(file)
+
+
+def test_a_token_that_can_not_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(AdminError, match="can't be made: "):
+        read_or_make_token(tmp_path / "file" / "token")
 
 
 def test_a_port_in_use_is_one_line() -> None:

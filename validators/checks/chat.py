@@ -98,7 +98,8 @@ def _check_indexes(ctx: Context, choices: Sequence[_Choice]) -> None:
 
 def _check_usage(ctx: Context, usage: Any, *, answered: bool, finish: list[str]) -> None:
     if usage is None:
-        ctx.report("usage.missing", "/usage", usage)
+        if not ctx.joined:
+            ctx.report("usage.missing", "/usage", usage)
         return
     counts = check_usage(ctx, usage, CHAT_USAGE, "/usage")
     if counts is not None:

@@ -51,6 +51,8 @@ class Context:
     """The request is being read elsewhere."""
     identified = False
     """The answer's id was compared with earlier ones."""
+    joined = False
+    """The answer is what a stream that owes no usage adds up to."""
     request: RequestFacts = UNKNOWN_REQUEST
     request_headers: Headers = ()
     request_names: FieldNames = names_of(())

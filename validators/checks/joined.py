@@ -112,11 +112,11 @@ class Joined:
         told = _fingerprint(text)
         if self._whole is None:
             known = self.deltas and not self.partial and self._since == self._texts.losses
-            self._whole = self._joined() if known else told
+            self._whole = self.fingerprint() if known else told
         return self._whole == told
 
-    def _joined(self) -> tuple[int, bytes]:
-        """The fragments so far, as one text."""
+    def fingerprint(self) -> tuple[int, bytes]:
+        """Bytes (UTF-8) and hash of the fragments so far, as one text."""
         self._waiting += _utf8(self._half)
         self._half = ""
         self._flush()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from teeline.validators.fields.nnrp import is_count
+from teeline.validators.model import Side
 from teeline.validators.nnrp.operation import Operation
 
 
@@ -39,7 +40,10 @@ def note_time(op: Operation, at: float) -> None:
         return
     if at > op.at + float(timeout) / 1000:
         op.timed_out = True
+        # Noted at whatever packet comes next; it is the client who has not cancelled.
+        before, op.report.side = op.report.side, Side.REQUEST
         op.report("nnrp.timeout-without-cancel", detail=f"timeout_ms {timeout:.0f}")
+        op.report.side = before
 
 
 def check_sequence(last: int | None, sequence: int, report: Callable[..., None]) -> None:

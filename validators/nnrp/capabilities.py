@@ -33,7 +33,7 @@ _EXTENSION_MEMBERS: Final = frozenset({"name", "critical", "description"})
 _HIGHEST: Final = 3
 _CHAT: Final = "chat.completions.create"
 _RESPONSES: Final = "responses.create"
-_NO_DOCUMENT: Final = frozenset(
+NO_DOCUMENT: Final = frozenset(
     {
         JsonFaultKind.INVALID,
         JsonFaultKind.TRAILING,
@@ -43,6 +43,7 @@ _NO_DOCUMENT: Final = frozenset(
         JsonFaultKind.DEPTH,
     }
 )
+"""Faults that leave no document to look at."""
 
 
 class Declared(NamedTuple):
@@ -114,7 +115,7 @@ def form_of(document: Any) -> str:
 def check_capabilities(report: Reporter, data: bytes, form: str | None = None) -> None:
     """Reports what is wrong with a capability document; ``form`` None: the one that it looks like."""
     document = decode(data)
-    fault = next((f for f in document.faults if f.kind in _NO_DOCUMENT), None)
+    fault = next((f for f in document.faults if f.kind in NO_DOCUMENT), None)
     if fault is not None:
         detail = f"{fault.kind.value} at byte {fault.byte}"
         report("nnrp.capability-not-object", detail=detail, byte=fault.byte)

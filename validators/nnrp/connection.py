@@ -26,7 +26,7 @@ from teeline.validators.wire.nnrp import (
     Packet,
     control_meta,
     error_meta,
-    granted,
+    open_ack_meta,
     open_meta,
     partial_meta,
     result_meta,
@@ -144,7 +144,7 @@ class Connection:
             self._forgetful = True
             self._trail().ctx.partial("session-limit")
             return
-        self.sessions[packet.session] = Session(granted(packet.meta) if right else 0)
+        self.sessions[packet.session] = Session(open_ack_meta(packet.meta).granted if right else 0)
 
     def _migrated(self, packet: Packet, _: Operation | None, right: bool) -> None:
         self._forgetful = True

@@ -62,6 +62,8 @@ def _completed(op: Operation, body: Any) -> None:
     if check is None:
         return
     op.report.prefix = "/body"
+    # A stream has usage only where include_usage asks for it; so has the document that it adds up to.
+    op.ctx.joined = op.stream and not op.ctx.request.include_usage
     try:
         check(op.ctx, body)
     finally:

@@ -1,6 +1,7 @@
 """The examples of the NNRP rules, turned into the bytes of both sides.
 
-An example names a legal conversation (``on``, one of ``rules/_nnrp.toml``) and what is changed in it:
+An example names a legal conversation (``on``, one of ``rules/_nnrp.toml``), or has ``packets`` of its own,
+and says what is changed in it:
 
 =================  ======================================================================================
 ``set``            JSON Pointer -> JSON text; the first token is the 1-based number of the packet
@@ -12,7 +13,9 @@ An example names a legal conversation (``on``, one of ``rules/_nnrp.toml``) and 
                    ``none`` where the recording ends before
 ``carrier``        ``websocket``: each packet is a message of its own
 ``capabilities``   the capability document at hand, as JSON text
-``document``       a capability document to check instead of a conversation; ``form`` its form
+``document``       a document to check instead of a conversation; ``form`` says what it is: a capability
+                   document in one of its two forms, or a ``recipe``
+``/http/...``      in ``set`` and ``remove``: the HTTP side of a bridge, where the base has one
 ``limits``         limits (limits.py) other than the default ones
 ``also``           other rules of severity warn or fail that the change cannot but break, too
 =================  ======================================================================================
@@ -40,10 +43,22 @@ from teeline.validators.rules.examples import ExampleError, changed, removed
 from teeline.validators.wire.nnrp import METADATA_LENGTHS, STRUCTURED_EVENT, Message, packed
 
 _KEYS: Final = frozenset(
-    {"on", "set", "remove", "insert", "raw", "opening", "close", "carrier", "capabilities"}
+    {
+        "on",
+        "packets",
+        "set",
+        "remove",
+        "insert",
+        "raw",
+        "opening",
+        "close",
+        "carrier",
+        "capabilities",
+    }
     | {"document", "form", "limits", "also"}
 )
 _STEP: Final = 0.01
+_HTTP: Final = "/http/"
 
 
 class Sent(NamedTuple):
@@ -72,19 +87,34 @@ def bases() -> Mapping[str, Mapping[str, Any]]:
 
 
 def is_document(example: Mapping[str, Any]) -> bool:
-    """Whether an example is a capability document."""
+    """Whether an example is a document instead of a conversation."""
     return "document" in example or "document" in bases().get(example.get("on", ""), {})
 
 
 def document(example: Mapping[str, Any]) -> tuple[bytes, str | None]:
-    """A capability document, and the form that it is held against."""
+    """A capability document or a recipe, and the form that it is held against."""
+    base = bases().get(example.get("on", ""), {})
+    form = example.get("form", base.get("form"))
     if "document" in example:
         text: str = example["document"]
-        return _bytes(text), example.get("form")
+        return _bytes(text), form
     value = changed(json.loads(_base(example)["document"]), example.get("set", {}))
     for pointer in example.get("remove", ()):
         removed(value, pointer)
-    return _bytes(_dumps(value)), example.get("form")
+    return _bytes(_dumps(value)), form
+
+
+def http_side(example: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The HTTP side of a bridge's example as an object; None for an example without one."""
+    text = bases().get(example.get("on", ""), {}).get("http")
+    if text is None:
+        return None
+    ours = {p[5:]: t for p, t in example.get("set", {}).items() if p.startswith(_HTTP)}
+    value: dict[str, Any] = changed(json.loads(text), ours)
+    for pointer in sorted(example.get("remove", ()), reverse=True):
+        if pointer.startswith(_HTTP):
+            removed(value, pointer[5:])
+    return value
 
 
 def conversation(example: Mapping[str, Any]) -> Conversation:
@@ -110,9 +140,11 @@ def packets_of(example: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The packets of an example as objects, without the opening and the close."""
     # A leading hole makes the numbers of packets 1-based, as places count them.
     packets = [None, *map(json.loads, _base(example)["packets"])]
-    packets = changed(packets, example.get("set", {}))
+    ours = {p: t for p, t in example.get("set", {}).items() if not p.startswith(_HTTP)}
+    packets = changed(packets, ours)
     for pointer in sorted(example.get("remove", ()), reverse=True):
-        removed(packets, pointer)
+        if not pointer.startswith(_HTTP):
+            removed(packets, pointer)
     inserted = {int(number): texts for number, texts in example.get("insert", {}).items()}
     for number, texts in sorted(inserted.items(), reverse=True):
         packets[number:number] = map(json.loads, [texts] if isinstance(texts, str) else texts)
@@ -124,6 +156,8 @@ def _base(example: Mapping[str, Any]) -> Mapping[str, Any]:
     unknown = example.keys() - _KEYS
     if unknown:
         raise ExampleError(f"unknown keys {sorted(unknown)}")
+    if "packets" in example:
+        return {"packets": [_dumps(packet) for packet in example["packets"]]}
     base = bases().get(example.get("on", ""))
     if base is None:
         raise ExampleError(f"unknown base {example.get('on')!r}")

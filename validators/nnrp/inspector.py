@@ -183,6 +183,7 @@ class NnrpInspector:
             ended = Ended.CLIENT_CLOSED
         else:
             ended = self._ended
+        op.report.side = Side.RESPONSE
         close_tools(op, cut=False)
         self._end(op, ended)
 
@@ -270,7 +271,8 @@ class NnrpInspector:
         return self._drained()
 
     def _unfinished(self, op: Operation) -> None:
-        """An operation without an end when its connection has one."""
+        """An operation without an end when its connection has one: the server's to answer for."""
+        op.report.side = Side.RESPONSE
         first = self._connection.closed_first(op)
         if self._lost and not op.cancelled:
             op.report("nnrp.transport-loss", detail="the operation was active")

@@ -1,8 +1,9 @@
 """NNRP/1 packets: bytes of one direction in, packets and lost framing out, as they come.
 
 What belongs here: the 40-byte header, the lengths and layouts of fixed metadata, the body prelude and
-typed payload descriptors. What doesn't: what a packet means for an operation, and which rule a wrong
-field breaks (validators/nnrp). All integers are little-endian; nothing is padded.
+typed payload descriptors. What doesn't: building packets (nnrpencode.py), what a packet means for an
+operation, and which rule a wrong field breaks (validators/nnrp). All integers are little-endian;
+nothing is padded.
 """
 
 from __future__ import annotations
@@ -317,60 +318,69 @@ class OpenMeta(NamedTuple):
     profile: int
     reserved: int
     resume_bytes: int
+    in_flight: int
 
 
-_SUBMIT: Final = Struct("<HHHHHHBBBBHHIIIIIQIBBBBIIIHH")
-_RESULT: Final = Struct("<HHHHHHHHHHIIQQBBHIHHIHH")
-_PARTIAL: Final = Struct("<QQQQII")
-_CONTROL: Final = Struct("<QQHBBIQ")
-_ERROR: Final = Struct("<8I")
-_OPEN: Final = Struct("<IHBBIIIHHIIIIQ")
-_OPEN_ACK: Final = Struct("<IHBBIIHH")
+class OpenAckMeta(NamedTuple):
+    """SESSION_OPEN_ACK. ``granted``: operations in flight, the larger of grant and maximum."""
+
+    session: int
+    status: int
+    granted: int
+    error: int
+
+
+SUBMIT_LAYOUT: Final = Struct("<HHHHHHBBBBHHIIIIIQIBBBBIIIHH")
+RESULT_LAYOUT: Final = Struct("<HHHHHHHHHHIIQQBBHIHHIHH")
+PARTIAL_LAYOUT: Final = Struct("<QQQQII")
+CONTROL_LAYOUT: Final = Struct("<QQHBBIQ")
+ERROR_LAYOUT: Final = Struct("<8I")
+OPEN_LAYOUT: Final = Struct("<IHBBIIIHHIIIIQ")
+OPEN_ACK_LAYOUT: Final = Struct("<IHBBIIHHIIIIQIII")
 
 
 def submit_meta(meta: bytes) -> SubmitMeta:
     """The metadata of a FRAME_SUBMIT, which must be 72 bytes."""
-    v = _SUBMIT.unpack(meta)
+    v = SUBMIT_LAYOUT.unpack(meta)
     return SubmitMeta((*v[0:6], *v[13:16]), (v[9], v[16], v[18], v[22], v[27]), v[17], v[19], v[23],
                       v[25], v[26])  # fmt: skip
 
 
 def result_meta(meta: bytes) -> ResultMeta:
     """The metadata of a RESULT_PUSH, which must be 64 bytes."""
-    v = _RESULT.unpack(meta)
+    v = RESULT_LAYOUT.unpack(meta)
     reserved = (v[5], v[9], v[12], v[13], v[16], v[22])
     return ResultMeta(v[0], v[1], v[14], v[17], reserved, v[7], v[20], v[21])
 
 
 def partial_meta(meta: bytes) -> PartialMeta:
     """The metadata of a PARTIAL_RESULT, which must be 40 bytes."""
-    operation, sequence, _, _, size, flags = _PARTIAL.unpack(meta)
+    operation, sequence, _, _, size, flags = PARTIAL_LAYOUT.unpack(meta)
     return PartialMeta(operation, sequence, size, flags)
 
 
 def control_meta(meta: bytes) -> ControlMeta:
     """The metadata of CANCEL, ABORT and RESULT_DROP_REASON, which must be 32 bytes."""
-    operation, sequence, reason, _, flags, _, reserved = _CONTROL.unpack(meta)
+    operation, sequence, reason, _, flags, _, reserved = CONTROL_LAYOUT.unpack(meta)
     return ControlMeta(operation, sequence, reason, flags, reserved)
 
 
 def error_meta(meta: bytes) -> ErrorMeta:
     """The metadata of an ERROR, which must be 32 bytes."""
-    code, scope, _, retry_after, session, frame, _, _ = _ERROR.unpack(meta)
+    code, scope, _, retry_after, session, frame, _, _ = ERROR_LAYOUT.unpack(meta)
     return ErrorMeta(code, scope, retry_after, session, frame)
 
 
 def open_meta(meta: bytes) -> OpenMeta:
     """The metadata of a SESSION_OPEN, which must be 48 bytes."""
-    v = _OPEN.unpack(meta)
-    return OpenMeta(v[0], v[1], v[8], v[10])
+    v = OPEN_LAYOUT.unpack(meta)
+    return OpenMeta(v[0], v[1], v[8], v[10], v[7])
 
 
-def granted(meta: bytes) -> int:
-    """How many operations a SESSION_OPEN_ACK lets be in flight: the larger of grant and maximum."""
-    v = _OPEN_ACK.unpack_from(meta)
-    grant, most = v[6], v[7]
-    return int(max(grant, most))
+def open_ack_meta(meta: bytes) -> OpenAckMeta:
+    """The metadata of a SESSION_OPEN_ACK, which must be 56 bytes."""
+    v = OPEN_ACK_LAYOUT.unpack(meta)
+    return OpenAckMeta(v[0], v[3], max(v[6], v[7]), v[14])
 
 
 # -- bodies of FRAME_SUBMIT and RESULT_PUSH ----------------------------------------------------------
@@ -413,15 +423,15 @@ class Descriptor(NamedTuple):
     length: int
 
 
-_PRELUDE: Final = Struct("<8I")
-_DESCRIPTOR: Final = Struct("<HBBIIHHII")
+PRELUDE_LAYOUT: Final = Struct("<8I")
+DESCRIPTOR_LAYOUT: Final = Struct("<HBBIIHHII")
 
 
 def prelude_of(body: bytes) -> Prelude | None:
     """The prelude that a body begins with; None where there is none that adds up to the body."""
     if len(body) < PRELUDE_BYTES:
         return None
-    prelude = Prelude._make(_PRELUDE.unpack_from(body))
+    prelude = Prelude._make(PRELUDE_LAYOUT.unpack_from(body))
     return prelude if PRELUDE_BYTES + sum(prelude[:6]) == len(body) else None
 
 
@@ -430,7 +440,7 @@ def descriptors_of(body: bytes, prelude: Prelude, most: int) -> list[Descriptor]
     start = PRELUDE_BYTES + prelude.inline_objects + prelude.object_references
     count = min(prelude.descriptors // DESCRIPTOR_BYTES, most)
     return [
-        Descriptor._make(_DESCRIPTOR.unpack_from(body, start + DESCRIPTOR_BYTES * n))
+        Descriptor._make(DESCRIPTOR_LAYOUT.unpack_from(body, start + DESCRIPTOR_BYTES * n))
         for n in range(count)
     ]
 
@@ -446,7 +456,7 @@ def looks_typed(body: bytes) -> bool:
         return True
     if len(body) < DESCRIPTOR_BYTES:
         return False
-    found = Descriptor._make(_DESCRIPTOR.unpack_from(body))
+    found = Descriptor._make(DESCRIPTOR_LAYOUT.unpack_from(body))
     return (
         found.kind == STRUCTURED_EVENT
         and found.semantics <= 2
@@ -455,7 +465,7 @@ def looks_typed(body: bytes) -> bool:
     )
 
 
-# -- writing, for examples and tests -----------------------------------------------------------------
+# -- writing -----------------------------------------------------------------------------------------
 
 
 def packed(kind: int, meta: bytes, body: bytes, session: int, frame: int, **header: int) -> bytes:

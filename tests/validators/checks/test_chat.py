@@ -20,6 +20,7 @@ from tests.validators.answers import (
     inspected,
 )
 from tests.validators.exchanges import NOW
+from tests.validators.nnrp import connections as nnrp
 
 DAY = 86_400
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -275,3 +276,15 @@ def test_azure_annotates_choices_and_prompts_and_nothing_is_wrong_with_that() ->
     body["prompt_filter_results"] = [{"prompt_index": 0}]
     target = "/openai/deployments/d/chat/completions?api-version=2024-10-21"
     assert ids(inspected(dumps(body), {"messages": [1]}, target=target)) == set()
+
+
+@pytest.mark.parametrize(
+    ("on", "end", "missed"),
+    [("nnrp-stream", 4, False), ("nnrp-usage", 4, True), ("nnrp-plain", 2, True)],
+)
+def test_what_a_stream_adds_up_to_has_usage_where_its_request_asks_for_it(
+    on: str, end: int, missed: bool
+) -> None:
+    """A stream tells usage only with include_usage, and an NNRP adapter can't know what it was not told."""
+    found = nnrp.rules({"on": on, "remove": [f"/{end}/json/body/usage"]})
+    assert ("usage.missing" in found) is missed

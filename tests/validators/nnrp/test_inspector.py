@@ -233,3 +233,25 @@ def test_any_json_in_any_place_is_read_without_an_error() -> None:
         for pointer in pointers:
             for value in ODD:
                 violations({"on": base, "set": {pointer: value}})
+
+
+@pytest.mark.parametrize(
+    ("rule", "side"),
+    [
+        ("nnrp.terminal-missing", Side.RESPONSE),
+        ("nnrp.terminal-native-missing", Side.RESPONSE),
+        ("nnrp.cancel-without-terminal", Side.RESPONSE),
+        ("nnrp.timeout-without-cancel", Side.REQUEST),
+    ],
+)
+def test_what_is_missing_counts_against_who_owes_it(rule: str, side: Side) -> None:
+    """It shows at a packet of either side, or at none: whose packet came last says nothing."""
+    found = [v for v in violations(register()[rule].bad) if v.rule.id == rule]
+    assert [v.place.side for v in found] == [side]
+
+
+def test_an_operation_that_a_server_leaves_without_an_event_is_the_server_s_fault() -> None:
+    example = {**STREAM, "remove": ["/2", "/3", "/4"], "close": "server"}
+    (exchange,) = inspect(example)
+    assert {v.rule.id for v in exchange.violations} >= {"nnrp.terminal-missing"}
+    assert (exchange.verdict, exchange.client_verdict) == (Verdict.WARN, Verdict.PASS)
