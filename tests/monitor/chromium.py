@@ -19,6 +19,9 @@ except ImportError:
 
 __all__ = ["NARROW", "WIDE", "Browser", "Page", "chromium", "expect", "opened"]
 
+# Generous: what is awaited is awaited until it is there, also on a machine that does much else.
+expect.set_options(timeout=20_000)
+
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 Watch = Callable[..., Watched]
 
 
-@pytest.fixture(scope="session")
+# For the tests of this folder alone: Playwright holds an event loop in this thread, and no other test
+# could run one of its own beside it.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     # Not at the top: what is missing is to be said of the tests, not of this file.
     from tests.monitor.chromium import chromium
@@ -27,7 +29,7 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def loop() -> Iterator[Loop]:
     loop = Loop()
     yield loop

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teeline.validators import fast
-from teeline.validators.checks import chatstream, respstream
+from teeline.validators.checks import chatstream, respdeltas, respstream
 from teeline.validators.checks.chatstream import ChatStream
 from teeline.validators.checks.respstream import ResponsesStream
 from teeline.validators.events import RequestHead, ResponseHead
@@ -57,7 +57,7 @@ class Full:
     def __enter__(self) -> None:
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(fast, "CREDIT", 0)
-        for checks in (chatstream, respstream):
+        for checks in (chatstream, respdeltas):
             self._patch.setattr(checks, "comparable", lambda *_: None)
 
     def __exit__(self, *exc: object) -> None:

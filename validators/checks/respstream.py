@@ -6,19 +6,17 @@ response object of a terminal event in responses.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from teeline.validators.alike import comparable
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.errors import check_error_object
 from teeline.validators.checks.items import check_item
-from teeline.validators.checks.joined import Joined, Texts
-from teeline.validators.checks.reporter import Reporter
+from teeline.validators.checks.joined import Texts
+from teeline.validators.checks.respdeltas import PartText, Usual, holes_of, usual
 from teeline.validators.checks.respitems import IDENTITY, StreamedItem, kept, texts_of
 from teeline.validators.checks.responses import check_response_object
 from teeline.validators.evidence import ABSENT
-from teeline.validators.fast import Hole, HoleKind
 from teeline.validators.fields.respevents import (
     DELTA_EVENTS,
     EVENTS,
@@ -42,9 +40,6 @@ _PLACES = {
     if any(f.name == "output_index" for f in row.fields)
 }
 """The members that say which item and which part of it an event is about."""
-_PADDING = "obfuscation"
-_FREE = ("delta", "sequence_number", _PADDING)
-_INDEXES = ("output_index", "content_index", "summary_index")
 
 
 class ResponsesStream:
@@ -69,7 +64,7 @@ class ResponsesStream:
         self._lost = False  # an event could not be read: it may have been any
         self._keyless = False  # an item could not be told from the others
         self._done = 0
-        self._before: _Usual | None = None  # the last event, where the next may be like it
+        self._before: Usual | None = None  # the last event, where the next may be like it
         self._checked = 0  # items whose members were checked when they were done
 
     @property
@@ -320,18 +315,15 @@ class ResponsesStream:
 
     # -- an event like the one before -----------------------------------------------------------------
 
-    def _usual(self, value: Mapping[str, Any], name: str) -> _Usual | None:
+    def _usual(self, value: Mapping[str, Any], name: str) -> Usual | None:
         """What the next event is compared with, where this one, of which nothing was found, carried on a
         text."""
         to = self.open_text(value) if isinstance(value.get("delta"), str) else None
-        if to is None:
-            return None
-        like = comparable(value, _FREE, _INDEXES)
-        return None if like is None else _Usual(like, name, to)
+        return None if to is None else usual(value, name, to)
 
     # -- the fast path --------------------------------------------------------------------------------
 
-    def open_text(self, value: Mapping[str, Any]) -> _PartText | None:
+    def open_text(self, value: Mapping[str, Any]) -> PartText | None:
         """The open part that the event before, taken without a finding, has carried on."""
         kind = value.get("type")
         row = EVENTS.get(kind) if isinstance(kind, str) else None
@@ -341,10 +333,7 @@ class ResponsesStream:
         joined = item.open_text(row, value) if item is not None else None
         if item is None or joined is None:
             return None
-        holes = [Hole(("delta",), HoleKind.TEXT), Hole(("sequence_number",), HoleKind.NEXT)]
-        if isinstance(value.get(_PADDING), str):
-            holes.append(Hole((_PADDING,), HoleKind.STRING))
-        return _PartText(self, item, joined, holes)
+        return PartText(self, item, joined, holes_of(value))
 
     # -- the end --------------------------------------------------------------------------------------
 
@@ -428,78 +417,6 @@ class ResponsesStream:
             "",
             detail=f"{self.events} events, none of them terminal",
         )
-
-
-class _Usual:
-    """A delta event of which nothing was found."""
-
-    __slots__ = ("_like", "_name", "_padded", "_places", "_to")
-
-    def __init__(self, like: dict[str, Any], name: str, to: _PartText) -> None:
-        self._like = like
-        self._name = name
-        self._padded = _PADDING in like
-        self._places = tuple(place for place in _INDEXES if place in like)
-        self._to = to
-
-    def goes_on(self, value: Any, name: str, report: Reporter) -> bool:
-        """Whether an event carries on the same text and has the next number; it is then taken in."""
-        if type(value) is not dict or name != self._name:
-            return False
-        like = self._like
-        like["delta"] = delta = value.get("delta")
-        like["sequence_number"] = number = value.get("sequence_number")
-        if self._padded:
-            like[_PADDING] = padding = value.get(_PADDING)
-            if type(padding) is not str:
-                return False
-        if value != like or type(delta) is not str or type(number) is not int:
-            return False
-        for place in self._places:
-            if type(value[place]) is not int:
-                return False
-        if not self._to.is_next(number):
-            return False
-        self._to.add(delta, report.index, report.byte)
-        return True
-
-
-class _PartText:
-    """An open part, or a call's arguments, as the fast path sees it."""
-
-    __slots__ = ("_item", "_joined", "_stream", "holes")
-
-    def __init__(
-        self, stream: ResponsesStream, item: StreamedItem, joined: Joined, holes: Sequence[Hole]
-    ) -> None:
-        self._stream = stream
-        self._item = item
-        self._joined = joined
-        self.holes = holes
-
-    @property
-    def deaf(self) -> bool:
-        """Every text is compared with what is said of it later."""
-        return False
-
-    def is_next(self, number: int) -> bool:
-        return number == self._stream.numbers.last + 1
-
-    def expected(self) -> bytes:
-        return b"%d" % (self._stream.numbers.last + 1)
-
-    def skip(self, index: int, byte: int) -> None:
-        """Never asked for: it is not deaf."""
-
-    def add(self, text: bytes | str, index: int, byte: int) -> None:
-        self._stream.events += 1
-        self._stream.numbers.last += 1
-        if text:
-            self._item.said = True
-        if isinstance(text, bytes):
-            self._joined.add_utf8(text)
-        else:
-            self._joined.add(text)
 
 
 class _Numbers:

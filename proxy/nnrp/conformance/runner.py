@@ -25,8 +25,8 @@ from teeline.proxy.nnrp.documents import written
 from teeline.proxy.nnrp.observed import Observed
 from teeline.proxy.nnrp.tap import NnrpTap
 from teeline.proxy.nnrp.watch import Watch
+from teeline.proxy.observers import Observers
 from teeline.proxy.sinks import Fanout
-from teeline.proxy.tee import Observers
 from teeline.validators.events import Closed, Found, Opened
 from teeline.validators.fields.nnrp import PROFILE, SCHEMA_VERSION
 from teeline.validators.limits import DEFAULT_LIMITS

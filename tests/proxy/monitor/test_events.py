@@ -127,18 +127,17 @@ def test_however_much_happens_a_viewer_is_told_at_most_four_times_a_second() -> 
                     await asyncio.sleep(0.005)
 
             happening = asyncio.create_task(happen())
+            begun = time.monotonic()
             stream = await viewer(port)
             await stream.event()
-            times = []
             for _ in range(6):
                 _, _, told = await stream.event()
                 assert len(told["rows"]) <= ROWS
-                times.append(time.monotonic())
+            # From the beginning on: whoever reads late can't make the server quicker.
+            assert time.monotonic() - begun >= 6 * PERIOD * 0.99
             stop.set()
             await happening
             stream.close()
-            # Whole spans: single gaps may shrink where the machine held up the one before.
-            assert times[-1] - times[0] >= 5 * PERIOD * 0.9
 
     run(test())
 
