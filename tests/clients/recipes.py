@@ -4,7 +4,8 @@ What belongs here: installing a recipe's client in a folder of its own, the demo
 ``teeline serve``, and what serve recorded of the recipe. What doesn't: the recipes (the page).
 
 A recipe is a block behind ``<!-- recipe: NAME; pip|npm PACKAGES; OPERATION -->``. It is run with the port
-of this run's proxy and a model of the demo's relay that answers cleanly.
+of this run's proxy and a model of the demo's relay that answers cleanly: code as a program, TOML as the
+configuration of codex, which is asked once and sends as many requests as it likes.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ from tests.house.pages import DOCS, blocks
 PAGE = DOCS / "recipes.md"
 MODEL = "clean"
 _SERVE = "from teeline.proxy.cli import main; main()"
+_FILES = {"python": "recipe.py", "javascript": "recipe.mjs", "toml": "config.toml"}
+_ASK_CODEX = ("exec", "--skip-git-repo-check", "Hi")
 _INSTALL_PATIENCE = 600.0
 _PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A recipe of the page. ``operation`` is what its one exchange must be."""
+    """A recipe of the page. ``operation`` is what its exchanges must be."""
 
     name: str
     installer: str
@@ -43,6 +46,10 @@ class Recipe:
     operation: str
     language: str
     code: str
+
+    @property
+    def is_agent(self) -> bool:
+        return self.language == "toml"
 
 
 class RecipeError(Exception):
@@ -88,12 +95,13 @@ def serve(upstream: str, folder: Path) -> Iterator[Serve]:
 
 
 def install(recipe: Recipe, folder: Path) -> list[str]:
-    """Puts a recipe's client into a folder; the command that runs code there."""
+    """Puts a recipe's client into a folder; the command that runs the recipe there, but for its file."""
     folder.mkdir(parents=True, exist_ok=True)
     if recipe.installer == "npm":
         (folder / "package.json").write_text('{"private": true, "type": "module"}')
         _succeeds([program("npm"), "install", "--no-audit", "--no-fund", *recipe.packages], folder)
-        return [program("node")]
+        codex = str(folder / "node_modules" / ".bin" / "codex")
+        return [codex, *_ASK_CODEX] if recipe.is_agent else [program("node")]
     _succeeds([sys.executable, "-m", "venv", str(folder / "venv")], folder)
     python = str(folder / "venv" / "bin" / "python")
     _succeeds([python, "-m", "pip", "install", "-q", *recipe.packages], folder)
@@ -110,15 +118,17 @@ def _succeeds(command: list[str], folder: Path) -> None:
 
 def run(recipe: Recipe, runner: list[str], folder: Path, upstream: str) -> str:
     """Runs a recipe's code; what it printed. RecipeError: it failed, or serve saw something else."""
-    file = folder / ("recipe.mjs" if recipe.language == "javascript" else "recipe.py")
+    file = folder / _FILES[recipe.language]
+    command = runner if recipe.is_agent else [*runner, str(file)]
     log = folder / "audit"
     with serve(upstream, log) as up:
         code = recipe.code.replace("127.0.0.1:8787", f"127.0.0.1:{up.port}")
         file.write_text(code.replace("your-model", MODEL), encoding="utf-8")
         done = subprocess.run(
-            [*runner, str(file)],
+            command,
             cwd=folder,
-            env=_environment(),
+            env={**_environment(), "CODEX_HOME": str(folder)},
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=_PATIENCE,
@@ -131,12 +141,16 @@ def run(recipe: Recipe, runner: list[str], folder: Path, upstream: str) -> str:
 
 
 def judge(recipe: Recipe, records: list[dict[str, Any]]) -> None:
-    """RecipeError unless there is one exchange, of the recipe's operation, clean and looked at in full."""
-    if len(records) != 1:
-        raise RecipeError(f"serve saw {len(records)} exchanges and not one")
-    seen = {name: records[0].get(name) for name in _CLEAN}
-    if seen != {**_CLEAN, "operation": recipe.operation}:
-        raise RecipeError(f"serve saw {seen}, {records[0]['violations']}")
+    """RecipeError unless all exchanges are of the recipe's operation, clean and looked at in full.
+
+    There must be one; an agent has as many turns as it takes.
+    """
+    if not records or (len(records) > 1 and not recipe.is_agent):
+        raise RecipeError(f"serve saw {len(records)} exchanges")
+    for record in records:
+        seen = {name: record.get(name) for name in _CLEAN}
+        if seen != {**_CLEAN, "operation": recipe.operation}:
+            raise RecipeError(f"serve saw {seen}, {record['violations']}")
 
 
 _CLEAN = {
@@ -177,7 +191,7 @@ def main(names: tuple[str, ...]) -> None:
                 failed += 1
                 click.echo(f"FAILED {name}: {error}", err=True)
             else:
-                click.echo(f"ok {name}: one clean exchange ({recipe.operation}): {said.strip()!r}")
+                click.echo(f"ok {name}: clean ({recipe.operation}), and it said {said.strip()!r}")
     loop.run(relay.stop())
     loop.close()
     sys.exit(1 if failed else 0)

@@ -90,7 +90,7 @@ def test_every_configuration_of_the_recipes_is_one(tmp_path: Path) -> None:
 
 
 def test_every_file_of_the_recipes_can_be_read() -> None:
-    (codex,) = configs("toml")
+    (codex,) = [b for b in blocks(RECIPES) if b.language == "toml"]
     assert tomllib.loads(codex.text)["model_providers"]["relay"]["wire_api"] == "responses"
     (workflow,) = configs("yaml")
     jobs = yaml.safe_load(workflow.text)["jobs"]
