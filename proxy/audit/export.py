@@ -23,7 +23,7 @@ from teeline.proxy.audit.lookup import Found
 from teeline.proxy.audit.reproduce import UNKNOWN, as_post
 from teeline.proxy.reports.model import TOOL, tool_version
 
-REDACTED: Final = ["authorization", "<redacted>"]
+_REDACTED: Final = ("authorization", "<redacted>")
 """Stands where a request had a key: of that, only a fingerprint was kept. Without a field in its
 place the file would say that the client sent none (request.auth-missing)."""
 
@@ -106,7 +106,7 @@ class Export:
         request_headers, response_headers = (_headers(k.get("headers")) for k in kept)
         client = fields.get("client")
         if isinstance(client, Mapping) and client.get("key"):
-            request_headers.append(REDACTED)
+            request_headers.append(list(_REDACTED))
         if capture.get("state") != bodies.COMPLETE:
             why = f"the bodies are {capture.get('state')}"
             return Captured(target, None, None, request_headers, response_headers, why)

@@ -187,7 +187,7 @@ def main(names: tuple[str, ...]) -> None:
             recipe, place = known[name], Path(folder) / name
             try:
                 said = run(recipe, install(recipe, place), place, upstream)
-            except RecipeError as error:
+            except (RecipeError, subprocess.TimeoutExpired) as error:
                 failed += 1
                 click.echo(f"FAILED {name}: {error}", err=True)
             else:

@@ -8,7 +8,7 @@ from teeline.proxy.demo.scenarios import SCENARIOS
 from tests.clients.test_demo_relay import RAISES
 from tests.house.pages import DOCS, ROOT
 
-FAQ = (DOCS / "faq.md").read_text(encoding="utf-8")
+FAQ = " ".join((DOCS / "faq.md").read_text(encoding="utf-8").split())
 _PARTIAL = re.compile(r"""(?:partial|_give_up)\("([a-z-]+)"\)""")
 _FAILED = re.compile(r"""(?:failed|unchecked)(?:=|": )"([a-z-]+)\"""")
 

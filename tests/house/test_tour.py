@@ -24,6 +24,15 @@ def test_every_command_runs_and_shows_what_the_page_says(tmp_path: Path) -> None
         transcript.play(blocks(TOUR))
 
 
+def test_what_stays_must_end_well_with_ctrl_c(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="'x': 3"):
+        played(
+            tmp_path,
+            ("stays: x", "trap 'exit 3' INT; echo up; while read; do :; done < <(sleep 60)"),
+            ("shows", "up\n"),
+        )
+
+
 def test_no_block_of_the_tour_is_left_out() -> None:
     """A block without a marker would be a claim that nothing holds."""
     assert [b.line for b in blocks(TOUR) if b.word not in DONE] == []

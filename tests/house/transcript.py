@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -100,13 +101,16 @@ class Program:
             return match
 
     def end(self) -> int:
-        """The exit status after Ctrl-C, which reaches all processes of a terminal's job."""
+        """The exit status after Ctrl-C, which reaches all processes of a terminal's job.
+
+        Negative, as of any killed process, where it took no notice of it.
+        """
         os.killpg(self._process.pid, signal.SIGINT)
         try:
             status = self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
-            raise
+            status = self._process.wait()
         with self._news:
             self._news.wait_for(lambda: self._over, PATIENCE)
         assert self._process.stdout is not None
@@ -126,10 +130,8 @@ class Transcript:
         self._programs = folder / ".bin"
         self._programs.mkdir()
         script = self._programs / "teeline"
-        script.write_text(
-            f"#!{sys.executable}\nimport sys\nfrom teeline.proxy.cli import main\n"
-            'sys.argv[0] = "teeline"\nmain()\n'
-        )
+        code = 'import sys; from teeline.proxy.cli import main; sys.argv[0] = "teeline"; main()'
+        script.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c '{code}' \"$@\"\n")
         script.chmod(0o755)
 
     def __enter__(self) -> Transcript:
