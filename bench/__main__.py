@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import audit, capacity, checks, growth, report
+from bench import audit, capacity, checks, growth, nnrp, report
 from bench.run import FULL, GATE, LATENCY, QUICK, Plan, measure
 from bench.targets import BASE, TARGETS, Target
 
@@ -25,6 +25,7 @@ WHAT = {
     "memory": "an open stream's, and along a million requests",
     "gap": "how long a stream waits while 20 MB documents pass beside it",
     "audit": "the audit log: a million records, and an outage",
+    "nnrp": "the NNRP tap beside a bare asyncio tap",
 }
 GATES = {"json": 0.9, "paced": 1.2}
 """The most that ``full`` may cost, divided by the base, in the median of the rounds."""
@@ -148,6 +149,12 @@ def _audit(options: argparse.Namespace) -> Outcome:
     }
 
 
+def _nnrp(options: argparse.Namespace) -> Outcome:
+    shapes = nnrp.QUICK if options.quick else nnrp.SHAPES
+    samples = nnrp.measure(options.rounds, shapes, _say)
+    return nnrp.table(samples, shapes), nnrp.document(samples, options.rounds)
+
+
 def _say(line: str) -> None:
     sys.stderr.write(line + "\n")
 
@@ -162,6 +169,7 @@ RUNS: dict[str, Callable[[argparse.Namespace], Outcome]] = {
     "memory": _memory,
     "gap": _gap,
     "audit": _audit,
+    "nnrp": _nnrp,
 }
 
 

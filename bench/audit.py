@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from bench.mock import Mock
-from bench.traffic import request, whole_answer
+from bench.traffic import request, unnumbered, whole_answer
 from teeline.config.model import Config, ListenAddress, UpstreamConfig, UpstreamURL
 from teeline.proxy.audit.anchor import Anchor
 from teeline.proxy.audit.files import DiskFile, LogFile, listed, open_log
@@ -332,7 +332,8 @@ async def _traffic(port: int, count: int) -> tuple[list[float], int]:
         for _ in left:
             start = time.perf_counter()
             writer.write(question)
-            wrong += await reader.readexactly(len(expected)) != expected
+            got = await reader.readexactly(len(expected))
+            wrong += unnumbered(got) != expected
             times.append(time.perf_counter() - start)
         writer.close()
 

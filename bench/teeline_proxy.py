@@ -22,6 +22,7 @@ from teeline.proxy import memory, server
 from teeline.proxy.audit.record import Origin, ruleset_id
 from teeline.proxy.audit.sink import AuditSink
 from teeline.proxy.inspectpool import InspectPool
+from teeline.proxy.process import set_aside
 from teeline.proxy.reports.model import tool_version
 from teeline.proxy.schemapool import SchemaPool
 from teeline.proxy.sinks import Sink
@@ -111,6 +112,7 @@ async def main(mode: str, upstream: str, large: str | None = None) -> None:
     proxy = server.ProxyServer(
         config, sinks() if mode in ("full", "uvloop") else (), checker, aside=aside
     )
+    set_aside()
     listener = (await proxy.start())[0]
     await serve_until_input_ends(listener.port)
     await proxy.stop(1.0)

@@ -68,10 +68,16 @@ class ExchangeInspector(Inspection, Protocol):
 
 
 class SocketInspector(Inspection, Protocol):
-    """And of a WebSocket's; ``validators.wsresponses.SocketResponses`` is the one in use.
+    """And of a WebSocket's; SocketResponses and UpgradedSocket (validators) are those in use.
 
-    It opens and closes exchanges of its own; the connection's is closed by the tee.
+    It opens and closes exchanges of its own; the connection's is closed by the tee. ``ticks``: it has to
+    know now and then how late it is.
     """
+
+    @property
+    def ticks(self) -> bool: ...
+
+    def tick(self, at: float) -> Sequence[Output]: ...
 
     def client_bytes(self, data: bytes, at: float) -> Sequence[Output]: ...
 

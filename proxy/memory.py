@@ -14,7 +14,8 @@ from teeline.validators.history import History
 from teeline.validators.inspector import Inspector
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange
-from teeline.validators.wsresponses import Keep, SocketResponses
+from teeline.validators.nnrp.upgraded import UpgradedSocket
+from teeline.validators.wsresponses import Keep, SocketResponses, is_inspected
 
 
 class Inspectors:
@@ -31,7 +32,7 @@ class Inspectors:
     def __call__(self, exchange: Exchange, limits: Limits) -> Inspector:
         return Inspector(exchange, limits, self._histories[exchange.upstream], aside=self._aside)
 
-    def responses(
+    def socket(
         self,
         connection: Exchange,
         new: Callable[[], Exchange],
@@ -39,7 +40,9 @@ class Inspectors:
         answer: ResponseHead,
         limits: Limits,
         keep: Keep,
-    ) -> SocketResponses:
-        """The inspector of a WebSocket that carries responses."""
+    ) -> SocketResponses | UpgradedSocket:
+        """The inspector of a WebSocket: one that carries responses, by its path, or may carry NNRP."""
+        if not is_inspected(head.target):
+            return UpgradedSocket(connection, new, limits)
         history = self._histories[connection.upstream]
         return SocketResponses(connection, new, head, answer, limits, history, keep)

@@ -94,7 +94,7 @@ class Observers:
         self, exchange: Exchange, now: Now, head: RequestHead, answer: ResponseHead
     ) -> SocketInspector | None:
         """The inspector of a WebSocket whose handshake is over; None where its frames aren't read."""
-        if self._listen is None or not is_inspected(head.target) or extension_of(answer):
+        if self._listen is None or extension_of(answer):
             return None
 
         def new() -> Exchange:
@@ -102,7 +102,7 @@ class Observers:
             part = new_exchange(now(), exchange.upstream, exchange.client)
             part.trace_id, part.parent_span_id = exchange.trace_id, exchange.span_id
             part.parent_sampled, part.client_key = exchange.parent_sampled, exchange.client_key
-            if self._capture is not None:
+            if self._capture is not None and is_inspected(head.target):
                 part.recording = self._capture.open_on_socket(exchange.upstream, head)
             return part
 

@@ -1,13 +1,14 @@
 """What a process that serves sets up for itself before it does.
 
-What belongs here: the log on stderr, switching between threads, descriptors, which event loop there is
-and what it does with errors that nobody took. What doesn't: serving (serving.py), starting other
-processes (child.py).
+What belongs here: the log on stderr, switching between threads, descriptors, memory, which event loop
+there is and what it does with errors that nobody took. What doesn't: serving (serving.py), starting
+other processes (child.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import logging
 import math
@@ -42,6 +43,16 @@ def prepare(who: str = "") -> None:
     # Sinks write from threads of their own; at the default 5 ms they would hold up the loop.
     sys.setswitchinterval(_SWITCH_SECONDS)
     raise_descriptor_limit()
+
+
+def set_aside() -> None:
+    """Takes what is there before serving begins out of the garbage collector's rounds.
+
+    It stays for good: modules, rules, compiled checks, some 70,000 objects. Walking them takes tens of
+    milliseconds, in which no stream moves, and finds nothing.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 class EventLoopError(Exception):

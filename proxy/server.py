@@ -113,7 +113,7 @@ class ProxyServer:
             aside=aside,
             limits=config.limits,
             schema_timeout=config.schema.timeout,
-            listen=inspectors.responses,
+            listen=inspectors.socket,
             capture=capture,
             fingerprint=fingerprint,
         )

@@ -109,6 +109,7 @@ class _Worker:
             return
         self._serving, self._changes = serving, Changes(serving.meter)
         try:
+            process.set_aside()
             await serving.start(_inherited(self._job))
             self._uplink.tell(READY)
             await self._uplink.flush(_READY_SECONDS)

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 UNINSPECTED = "none (validator-error)"
 """What ``Exchange.inspection`` says where an observer of ours failed."""
 
+_TICK = 1.0
+"""Seconds between two looks at what waits for time to pass."""
+
 UNREAD = "none ({})"
 """What it says where bytes passed that no inspector reads: of a protocol, or in an extension of it."""
 
@@ -56,6 +59,7 @@ class Tee:
         "_parts",
         "_recording",
         "_socket",
+        "_ticker",
         "exchange",
         "now",
     )
@@ -80,6 +84,7 @@ class Tee:
         self._parts: dict[str, Exchange] | None = None
         self._checks: set[asyncio.Task[None]] | None = None
         self._asides: set[asyncio.Task[None]] | None = None
+        self._ticker: asyncio.TimerHandle | None = None
         self._opened = False
         self._closed = False
         if inspector is None:
@@ -161,6 +166,16 @@ class Tee:
             self._socket = self._observers.listen(exchange, self.now, head, answer)
         if self._socket is None:
             exchange.inspection = UNREAD.format(extension_of(answer) or "websocket")
+        elif self._socket.ticks:
+            self._ticker = asyncio.get_running_loop().call_later(_TICK, self._tick)
+
+    def _tick(self) -> None:
+        """A second has passed: what waits for time to pass on this connection is looked at."""
+        self._ticker = None
+        if self._socket is not None and not self._closed:
+            self._feed(self._socket.tick, self.now())
+        if self._socket is not None and self._socket.ticks and not self._closed:
+            self._ticker = asyncio.get_running_loop().call_later(_TICK, self._tick)
 
     def tunnelled(self, sent: bytes, received: bytes) -> None:
         """Bytes that passed, from the client and to it."""
@@ -181,6 +196,9 @@ class Tee:
 
         What takes long is waited for beside the traffic: large documents, and schema checks.
         """
+        if self._ticker is not None:
+            self._ticker.cancel()
+            self._ticker = None
         if (inspection := self._inspection) is not None:
             self._feed(inspection.end, ended, self.now())
         if (inspection := self._inspection) is not None and inspection.pending:

@@ -7,21 +7,25 @@ one line. What doesn't: connections (upstream.py, accept.py).
 from __future__ import annotations
 
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 
 import truststore
 
 from teeline.config.model import ListenTLS, UpstreamTLS
 
-_ALPN = ["http/1.1"]
+_ALPN = ("http/1.1",)
 
 
 class TLSFilesError(Exception):
     """A certificate or key can't be used; the text is one line that says which and why."""
 
 
-def towards_upstream(config: UpstreamTLS | None) -> ssl.SSLContext:
-    """Trusts what the system trusts, unless the configuration says whom. Raises TLSFilesError."""
+def towards_upstream(config: UpstreamTLS | None, alpn: Sequence[str] = _ALPN) -> ssl.SSLContext:
+    """Trusts what the system trusts, unless the configuration says whom. Raises TLSFilesError.
+
+    ``alpn`` are the protocols that are offered (RFC 7301), none for an empty one.
+    """
     config = config or UpstreamTLS()
     if config.ca is not None or not config.verify:
         # Not ssl.create_default_context: it would trust the system's authorities as well.
@@ -39,16 +43,18 @@ def towards_upstream(config: UpstreamTLS | None) -> ssl.SSLContext:
             raise TLSFilesError(_words("ca", config.ca, error)) from None
     if config.cert is not None:
         _load_chain(context, config.cert, config.key)
-    context.set_alpn_protocols(_ALPN)
+    if alpn:
+        context.set_alpn_protocols(list(alpn))
     return context
 
 
-def towards_clients(config: ListenTLS) -> ssl.SSLContext:
-    """Shows clients our certificate. Raises TLSFilesError."""
+def towards_clients(config: ListenTLS, alpn: Sequence[str] = _ALPN) -> ssl.SSLContext:
+    """Shows clients our certificate, and says that we speak ``alpn``. Raises TLSFilesError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _load_chain(context, config.cert, config.key)
-    context.set_alpn_protocols(_ALPN)
+    if alpn:
+        context.set_alpn_protocols(list(alpn))
     return context
 
 

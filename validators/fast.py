@@ -328,17 +328,32 @@ _NUMBER: Final = 7007007
 
 
 def learnt(block: bytes, data: bytes, value: Any, to: OpenText) -> Template | None:
-    """The template of an accepted event; None where its holes can't be told apart from the rest.
-
-    That a hole is the value of its member, whole and alone, is shown by putting marks in: the event then
-    has the marks in these members, and with their values put back it is the same.
-    """
+    """The template of an accepted event; None where its holes can't be told apart from the rest."""
     framing = len(block) - len(data) - 2
     if framing < 0 or block[framing:] != data + b"\n\n":
         return None
+    found = spans_of(data, value, to.holes)
+    if found is None:
+        return None
+    spans, holes = found
+    spans[0] = block[:framing] + spans[0]
+    spans[-1] += b"\n\n"
+    line = block.rfind(b"\n", 0, framing) + 1
+    return Template(spans, holes, line, to)
+
+
+def spans_of(
+    data: bytes, value: Any, holes: Sequence[Hole]
+) -> tuple[list[bytes], list[Hole]] | None:
+    """The bytes before, between and behind the holes of a document, and the holes in that order.
+
+    None where the holes can't be told apart from the rest. That a hole is the value of its member, whole
+    and alone, is shown by putting marks in: the document then has the marks in these members, and with their
+    values put back it is the same.
+    """
     if _MARK in data or b"%d" % _NUMBER in data:
         return None
-    places = _places(data, value, to.holes)
+    places = _places(data, value, holes)
     if places is None:
         return None
     marked, spans, at = b"", [], 0
@@ -356,10 +371,7 @@ def learnt(block: bytes, data: bytes, value: Any, to: OpenText) -> Template | No
         holder[name] = _at(value, hole.path)
     if other != value:
         return None
-    spans[0] = block[:framing] + spans[0]
-    spans[-1] += b"\n\n"
-    line = block.rfind(b"\n", 0, framing) + 1
-    return Template(spans, [hole for _, _, hole in places], line, to)
+    return spans, [hole for _, _, hole in places]
 
 
 def _places(data: bytes, value: Any, holes: Sequence[Hole]) -> list[tuple[int, int, Hole]] | None:

@@ -46,6 +46,9 @@ class Limits:
     """Sessions of one NNRP connection."""
     packet: int = 64 * 1024 * 1024
     """One NNRP packet, as its peers have it; what is inspected of one is bounded by ``body``."""
+    packet_in_place: int = 1024 * 1024
+    """What is inspected of one NNRP packet where its bytes pass beside other connections; of recordings it
+    is ``body``."""
     head: int = 256 * 1024
     """What is looked at before a body's kind is known."""
 

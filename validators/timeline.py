@@ -8,7 +8,7 @@ is done when something is found, and at the end: only then do the last reads bec
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -50,6 +50,16 @@ class Timeline:
             self.mark(at, "read", index, size)
         else:
             self._recent.append((at, "read", index, size))
+
+    def reads(self, index: int, reads: Sequence[tuple[float, int, int, int]]) -> None:
+        """Several reads, each of one event: time, size, and what is of no interest here.
+
+        ``index`` is the number of the first one's event.
+        """
+        # Where reads are no longer kept as they come, all but the last ones would be forgotten again.
+        skipped = 0 if self._due else max(0, len(reads) - _LAST)
+        for n in range(skipped, len(reads)):
+            self.read(reads[n][0], index + n, reads[n][1])
 
     def violation(self, at: float, index: int) -> None:
         """A breach showed with the read before: what came just before it, and what comes next."""

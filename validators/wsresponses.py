@@ -31,7 +31,6 @@ MAX_OPEN: Final = 128
 _CREATE = "response.create"
 _ENDED = 64
 """Ids of responses that are remembered after their end."""
-_CLOSE = 8
 
 
 def is_inspected(target: str) -> bool:
@@ -69,11 +68,10 @@ class _Message(NamedTuple):
 
 
 class _Messages(Frames):
-    """The messages of one side, up to ``limit`` bytes each. ``closing``: it sent a close frame."""
+    """The messages of one side, up to ``limit`` bytes each."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
-        self.closing = False
         self._limit = limit
         self._joined = bytearray()
         self._whole = True
@@ -91,12 +89,6 @@ class _Messages(Frames):
         message = _Message(bytes(self._joined), self._whole)
         self._joined, self._whole = bytearray(), True
         return message
-
-    def _header(self, pieces: list[Piece]) -> bool:
-        opcode = self._buffer[0] & 0x0F
-        taken = super()._header(pieces)
-        self.closing = self.closing or (taken and opcode == _CLOSE)
-        return taken
 
 
 class SocketResponses:
@@ -142,6 +134,14 @@ class SocketResponses:
     @property
     def pending(self) -> int:
         return len(self._tickets)
+
+    @property
+    def ticks(self) -> bool:
+        """Nothing here waits for time to pass."""
+        return False
+
+    def tick(self, at: float) -> Sequence[Output]:
+        return ()
 
     # -- the client's side -----------------------------------------------------------------------------
 

@@ -35,12 +35,14 @@ from teeline.proxy.cli.nnrpadapter import adapter_command, generate_command
 from teeline.proxy.cli.nnrpbridge import command as bridge_command
 from teeline.proxy.cli.nnrpconformance import conformance_command, vectors_command
 from teeline.proxy.cli.nnrpfiles import declared_in, read_document
+from teeline.proxy.cli.nnrpoffer import NO_DOCUMENT, as_json, inspected, is_address, lines, offered
 from teeline.proxy.clock import SystemClock
 from teeline.proxy.console import ConsoleSink
 from teeline.proxy.inputs.items import Problem
 from teeline.proxy.memory import Inspectors
 from teeline.proxy.nnrp.address import Address
 from teeline.proxy.nnrp.capture import read, recordings, replay
+from teeline.proxy.nnrp.opening import Opening, OpeningError
 from teeline.proxy.nnrp.tap import NnrpTap, TapError
 from teeline.proxy.nnrp.watch import Watch
 from teeline.proxy.observers import Observers
@@ -63,9 +65,6 @@ from teeline.validators.nnrp.capabilities import (
 from teeline.validators.policy import Policy
 from teeline.validators.profiles import NONE
 from teeline.validators.rules import register
-
-_TAP_BODY = 1024 * 1024
-"""What the tap inspects of a packet: longer ones would hold up other connections."""
 
 
 @click.group(name="nnrp")
@@ -163,6 +162,9 @@ def check_captures(
     return outcome
 
 
+_ca_option = click.option("--ca", metavar="FILE", help="Whom to trust for nnrps:// and wss://.")
+
+
 # -- capabilities ------------------------------------------------------------------------------------
 
 
@@ -172,31 +174,58 @@ def capabilities_group() -> None:
 
 
 @capabilities_group.command(name="check")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files", metavar="FILE|ADDR...", nargs=-1, required=True)
 @click.option(
     "--as",
     "document_form",
     type=click.Choice(FORMS),
     help="The form that a document is in; by default the one that it looks like.",
 )
+@_ca_option
 @_options
-def capabilities_check(files: tuple[str, ...], document_form: str | None, **options: Any) -> None:
-    """Check capability documents, in the profile's form or the conformance suite's."""
+@click.pass_context
+def capabilities_check(
+    ctx: click.Context,
+    /,
+    files: tuple[str, ...],
+    document_form: str | None,
+    ca: str | None,
+    **options: Any,
+) -> None:
+    """Check capability documents, in the profile's form or the conformance suite's.
+
+    For an ADDR (nnrp://HOST:PORT, nnrps://..., ws://HOST:PORT/PATH, unix:PATH) the opening of a session with
+    the server there is checked: NNRP has no message that carries the document.
+    """
     policy = policy_of(options["select"], options["ignore"], NONE)
     outcome = Outcome()
     for file in files:
-        exchange = Exchange(method="NNRP", path="capabilities", operation="capabilities")
-        check_capabilities(Reporter(exchange), read_document(file), document_form)
+        if is_address(file):
+            exchange = inspected(_offered(ctx, file, ca), time.time())
+        else:
+            exchange = Exchange(method="NNRP", path="capabilities", operation="capabilities")
+            check_capabilities(Reporter(exchange), read_document(file), document_form)
         policy.apply([Closed(exchange)])
         outcome.exchanges.append(ReportedExchange(Path(file).name, file, exchange))
     _report(outcome, options)
 
 
 @capabilities_group.command(name="show")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE|ADDR")
+@_ca_option
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-def capabilities_show(file: str, form: str) -> None:
-    """Show levels, operations and models that a capability document declares."""
+@click.pass_context
+def capabilities_show(ctx: click.Context, /, file: str, ca: str | None, form: str) -> None:
+    """Show levels, operations and models that a capability document declares.
+
+    For an ADDR (nnrp://HOST:PORT, nnrps://..., ws://HOST:PORT/PATH, unix:PATH), show what the server there
+    offers when a session is opened: NNRP has no message that carries the document.
+    """
+    if is_address(file):
+        opening = _offered(ctx, file, ca)
+        click.echo(as_json(opening) if form == "json" else "\n".join(lines(opening)))
+        click.echo(f"teeline nnrp: {NO_DOCUMENT}", err=True)
+        return
     declared = declared_in(file)
     assert declared is not None  # a file was named
     if form == "json":
@@ -210,6 +239,17 @@ def capabilities_show(file: str, form: str) -> None:
     for title, names in (("model", declared.models), ("extension", declared.extensions)):
         for name in sorted(names):
             click.echo(f"{title:<11} {printable(name)}")
+
+
+def _offered(ctx: click.Context, address: str, ca: str | None) -> Opening:
+    """What a server offers; the command ends where there is none."""
+    try:
+        return offered(address, ca)
+    except (ValueError, TLSFilesError) as error:
+        raise click.UsageError(f"{printable(address)}: {printable(str(error), 1000)}") from None
+    except OpeningError as error:
+        click.echo(f"teeline nnrp: {printable(address)}: {printable(str(error), 1000)}", err=True)
+        ctx.exit(CANT_RUN)
 
 
 def _as_object(declared: Capabilities) -> dict[str, Any]:
@@ -261,8 +301,9 @@ def tap_command(ctx: click.Context, /, **options: Any) -> None:
 def _contexts(upstream: Address, options: dict[str, Any]) -> dict[str, Any]:
     cert, key, ca = (options[name] for name in ("tls_cert", "tls_key", "upstream_ca"))
     files = [Path(name) if name else None for name in (cert, key, ca)]
-    ours = towards_clients(ListenTLS(files[0], files[1])) if files[0] is not None else None
-    theirs = towards_upstream(UpstreamTLS(ca=files[2])) if upstream.tls else None
+    # No protocol is named: NNRP over TLS has no name of its own, and http/1.1 is for WebSocket alone.
+    ours = towards_clients(ListenTLS(files[0], files[1]), ()) if files[0] is not None else None
+    theirs = towards_upstream(UpstreamTLS(ca=files[2]), ()) if upstream.tls else None
     return {"accept_tls": ours, "connect_tls": theirs}
 
 
@@ -291,7 +332,7 @@ async def _tap(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     fanout, checker, clock = Fanout(sinks), SchemaPool(), SystemClock()
-    limits = replace(DEFAULT_LIMITS, body=_TAP_BODY)
+    limits = replace(DEFAULT_LIMITS, body=DEFAULT_LIMITS.packet_in_place)
     observers = Observers(Inspectors(), policy, fanout, clock, checker=checker, limits=limits)
 
     def watch(client: str) -> Watch:

@@ -30,6 +30,7 @@ from teeline.proxy.process import (
     log_stray,
     prepare,
     run,
+    set_aside,
     worker_count,
 )
 from teeline.proxy.reports.model import tool_version
@@ -163,6 +164,7 @@ async def _serve(config: Config, environ: Mapping[str, str], say: Say) -> None:
     aside: list[asyncio.Task[None]] = []
     try:
         address = await admin.start()
+        set_aside()
         running.listeners = await service.start()
         for line in banner(running.listeners, service, config, address, monitor):
             say(line)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from teeline.config.model import ListenAddress
 
-_SCHEMES = ("tcp", "tls", "ws", "wss")
+_SCHEMES = ("tcp", "tls", "ws", "wss", "nnrp", "nnrps")
+_ENCRYPTED = ("tls", "wss", "nnrps")
 Accept = Callable[[], asyncio.BaseProtocol]
 """Makes the protocol of a connection."""
 
@@ -28,7 +29,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """``HOST:PORT``, ``tcp://``, ``tls://``, ``ws://``, ``wss://`` or ``unix:PATH``; ValueError."""
+        """``HOST:PORT``, also behind tcp, tls, ws, wss, nnrp or nnrps, and ``unix:PATH``; ValueError."""
         if text.startswith("unix:"):
             path = text.removeprefix("unix:").removeprefix("//")
             if not path:
@@ -37,11 +38,13 @@ class Address:
         scheme, mark, rest = text.partition("://")
         if not mark:
             scheme, rest = "tcp", text
+        if scheme.startswith("quic"):
+            raise ValueError("QUIC runs over UDP, which does not go through streams")
         if scheme not in _SCHEMES:
             known = ", ".join(f"{name}://" for name in _SCHEMES)
             raise ValueError(f"an address is HOST:PORT, {known} or unix:PATH")
         place = ListenAddress.parse(rest.rstrip("/"))
-        return cls(place.host, place.port, tls=scheme in ("tls", "wss"))
+        return cls(place.host, place.port, tls=scheme in _ENCRYPTED)
 
     def __str__(self) -> str:
         if self.path:

@@ -46,8 +46,17 @@ class Watch:
 
     def feed(self, side: Side, data: bytes) -> None:
         """Bytes of a side that were written to the other one."""
-        if self._inspector is not None:
-            self._step(self._inspector.feed, side, data, self._now())
+        inspector = self._inspector
+        if inspector is None:
+            return
+        # A call for each piece: no arguments are packed, no step is looked up.
+        try:
+            outputs = inspector.feed(side, data, self._now())
+        except Exception as error:  # noqa: BLE001  observers can't break traffic
+            self._fail("inspector", error)
+            return
+        for output in outputs:
+            self._emit(output)
 
     def finish(self, side: Side, end: End) -> None:
         """A side sends nothing more."""

@@ -175,6 +175,18 @@ def test_a_peer_that_is_not_installed_is_named(
     assert ended.value.code == "litellm: litellm is not installed"
 
 
+def test_the_taps_are_measured_side_by_side_in_every_shape(tmp_path: Path) -> None:
+    """Each tap has passed all packets on, or there would be no figure."""
+    file = tmp_path / "raw.json"
+    result = run("nnrp", "--quick", "--rounds", "1", "--json", str(file))
+    assert result.returncode == 0, result.stderr
+    samples = json.loads(file.read_bytes())["samples"]
+    shapes, targets = ("paced", "burst", "block"), ("bare", "tap", "inspect")
+    assert [(s["shape"], s["target"]) for s in samples] == [(s, t) for s in shapes for t in targets]
+    assert all(s["cpu"] > 0 and s["packets"] > 0 and s["reads"] > 0 for s in samples)
+    assert sum(line.startswith("  inspect ") for line in result.stdout.splitlines()) == 3
+
+
 def test_a_round_count_of_nothing_is_refused() -> None:
     assert run("--rounds", "0").returncode == 2
 

@@ -215,9 +215,17 @@ def _ends_session(event: Any) -> bool:
 
 
 def ask(
-    carrier: str, provider: str, models: list[str], submits: int = 1, **frame: Any
+    carrier: str,
+    provider: str,
+    models: list[str],
+    submits: int = 1,
+    change: Callable[[Any], Any] = lambda request: request,
+    **frame: Any,
 ) -> list[list[str]]:
-    """Asks once for each model on one session; the messages that came for each."""
+    """Asks once for each model on one session; the messages that came for each.
+
+    ``submits`` payload frames with the fields ``frame`` go into a request; ``change`` makes another of it.
+    """
     options = sdk_client.NativeClientOptions(
         endpoint=ENDPOINT,
         provider_routes={carrier: sdk_client.NativeClientProviderRoute(provider_endpoint=provider)},
@@ -226,30 +234,44 @@ def ask(
     with sdk_client.connect_native_client_connection(options) as connection:
         session = asyncio.run(connection.open_session())
         return [
-            _asked(session, number, model, submits, frame) for number, model in enumerate(models, 1)
+            _asked(session, number, model, submits, change, frame)
+            for number, model in enumerate(models, 1)
         ]
 
 
 def _asked(
-    session: Any, number: int, model: str, submits: int, frame: Mapping[str, Any]
+    session: Any,
+    number: int,
+    model: str,
+    submits: int,
+    change: Callable[[Any], Any],
+    frame: Mapping[str, Any],
 ) -> list[str]:
-    envelope = {
-        "schema_version": "openai-compatible/1",
-        "operation": "chat.completions.create",
-        "body": {"model": model, "messages": [{"role": "user", "content": "Hi"}], "stream": True},
-    }
+    envelope = envelope_of(model)
     fields = {
         "profile_id": 0,
         "payload_kind": core.PayloadKind.STRUCTURED_EVENT,
-        "payload": encoded(envelope),
+        "payload": envelope,
         "stream_semantics": schema.StreamSemantics.SNAPSHOT,
         **frame,
     }
     frames = tuple(sdk_client.TypedPayloadInputFrame(**fields) for _ in range(submits))
     identity = sdk_client.SubmitIdentity(1000 + number, number)
     input_ = sdk_client.TypedPayloadSubmitInput(identity, sdk_client.SubmitPolicy(), frames)
-    session.submit_operation(sdk_client.SubmitRequest.typed_payload(input_))
+    session.submit_operation(change(sdk_client.SubmitRequest.typed_payload(input_)))
     return _until_its_end(session)
+
+
+def envelope_of(model: str) -> bytes:
+    """A request for a streamed chat completion."""
+    body = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+    return encoded(
+        {
+            "schema_version": "openai-compatible/1",
+            "operation": "chat.completions.create",
+            "body": body,
+        }
+    )
 
 
 def _until_its_end(session: Any) -> list[str]:

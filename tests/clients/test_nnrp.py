@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from teeline.proxy.nnrp.address import Address
+from teeline.proxy.nnrp.opening import open_once
 from teeline.validators.model import Exchange, Severity
 from teeline.validators.wire.nnrp import Message, Splitter, prelude_of, result_meta, submit_meta
 from tests.clients import nnrp_sdk as sdk
-from tests.clients.peers import Loop, free_port
+from tests.clients.conftest import Start
+from tests.clients.peers import Loop, breaches, free_port
 from tests.proxy.nnrp.peers import CAPTURES, Kept, tapping
 from tests.validators.wire.test_nnrpencode import everything
 
@@ -56,7 +59,10 @@ def told(kept: Kept) -> list[set[str]]:
     return [named(exchange) for exchange in kept.opened_]
 
 
-@pytest.mark.parametrize("carrier", ["tcp", "ipc", "websocket"])
+CARRIERS = ("tcp", "ipc", "websocket")
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
 def test_what_the_sdk_sends_by_the_profile_is_clean(
     carrier: str, loop: Loop, tmp_path: Path
 ) -> None:
@@ -80,34 +86,90 @@ DEVIATIONS = {
 }
 
 
-def test_what_the_native_peers_let_pass_is_named(loop: Loop, tmp_path: Path) -> None:
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_what_the_native_peers_let_pass_is_named(carrier: str, loop: Loop, tmp_path: Path) -> None:
     sdk.EVENTS = {**sdk.EVENTS, "typed-event": (sdk.typed(sdk.DELTA),)}
-    with tapped(loop, "tcp", tmp_path) as (provider, kept):
-        came = sdk.ask("tcp", provider, list(DEVIATIONS))
+    with tapped(loop, carrier, tmp_path) as (provider, kept):
+        came = sdk.ask(carrier, provider, list(DEVIATIONS))
     assert all(messages[-1] == "RESULT_PUSH" for messages in came)
     assert len(kept.opened_) == len(DEVIATIONS)
     for rule, found in zip(DEVIATIONS.values(), told(kept), strict=True):
         assert rule in found
 
 
-SUBMITS: dict[str, dict[str, Any]] = {
-    "nnrp.submit-not-snapshot": {"stream_semantics": 2},
-    "nnrp.submit-descriptor-profile-bound": {"profile_id": 7},
-    "nnrp.submit-extra-frames": {"submits": 2},
+ACCEPTED = "nnrp.invalid-submit-accepted"
+ANSWERED = "nnrp.malformed-frame-answered-in-profile"
+
+
+def with_payload(payload: bytes) -> Any:
+    return lambda request: replace(request, body=sdk.typed(payload))
+
+
+def with_count(request: Any) -> Any:
+    return replace(request, metadata=replace(request.metadata, payload_frame_count=2))
+
+
+ENVELOPE = sdk.envelope_of("clean")
+SUBMITS: dict[str, tuple[dict[str, Any], str]] = {
+    "nnrp.submit-raw-json": ({"change": lambda r: replace(r, body=ENVELOPE)}, ANSWERED),
+    "nnrp.submit-utf8-invalid": (
+        {"change": with_payload(ENVELOPE.replace(b"Hi", b"\xff"))},
+        ACCEPTED,
+    ),
+    "nnrp.submit-json-trailing": ({"change": with_payload(ENVELOPE + ENVELOPE)}, ACCEPTED),
+    "nnrp.submit-metadata-mismatch": ({"change": with_count}, ANSWERED),
+    "nnrp.submit-payload-kind-wrong": ({"payload_kind": 2}, ACCEPTED),
+    "nnrp.submit-not-snapshot": ({"stream_semantics": 2}, ACCEPTED),
+    "nnrp.submit-descriptor-profile-bound": ({"profile_id": 7}, ACCEPTED),
+    "nnrp.submit-extra-frames": ({"submits": 2}, ACCEPTED),
 }
 
 
+@pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("rule", SUBMITS)
 def test_submits_that_the_native_server_takes_are_named(
-    rule: str, loop: Loop, tmp_path: Path
+    rule: str, carrier: str, loop: Loop, tmp_path: Path
 ) -> None:
-    changes = dict(SUBMITS[rule])
-    if "stream_semantics" in changes:
-        changes["stream_semantics"] = sdk.schema.StreamSemantics(changes["stream_semantics"])
-    with tapped(loop, "tcp", tmp_path) as (provider, kept):
-        sdk.ask("tcp", provider, ["clean"], **changes)
+    changes, consequence = SUBMITS[rule]
+    changes = dict(changes)
+    for name, kind in (
+        ("stream_semantics", sdk.schema.StreamSemantics),
+        ("payload_kind", sdk.core.PayloadKind),
+    ):
+        if name in changes:
+            changes[name] = kind(changes[name])
+    with tapped(loop, carrier, tmp_path) as (provider, kept):
+        sdk.ask(carrier, provider, ["clean"], **changes)
     (found,) = told(kept)
-    assert found == {rule, "nnrp.invalid-submit-accepted"}
+    assert found == {rule, consequence}
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_what_a_native_server_offers_is_shown(carrier: str, loop: Loop, tmp_path: Path) -> None:
+    with tapped(loop, carrier, tmp_path) as (provider, kept):
+        address = provider.replace("tcp:", "nnrp:").replace("unix://", "unix:")
+        address += "/nnrp" if carrier == "websocket" else ""
+        opening = loop.run(open_once(address, None, 10.0))
+    assert (opening.hello.version, opening.hello.wire_format) == (1, 0)
+    assert "structured event" in opening.hello.kinds
+    assert opening.session.session and opening.session.most >= opening.session.granted > 0
+    assert kept.rules == []
+
+
+def test_nnrp_on_the_http_data_port_is_inspected_as_nnrp(teeline: Start) -> None:
+    """The SDK's WebSocket client through `teeline serve`: the upgrade is one of many requests."""
+    port = free_port()
+    with sdk.serving("websocket", f"ws://127.0.0.1:{port}"):
+        up = teeline(f"http://127.0.0.1:{port}")
+        ours = up.base_url.removesuffix("/v1").replace("http:", "ws:")
+        came = sdk.ask("websocket", ours, ["clean", "append"])
+    assert [messages[-1] for messages in came] == ["RESULT_PUSH"] * 2
+    *operations, connection = up.exchanges(3)
+    assert [exchange.operation for exchange in operations] == ["chat", "chat"]
+    found = [{r for r in breaches(e) if r.startswith("nnrp.")} for e in operations]
+    assert found == [set(), {"nnrp.terminal-not-snapshot"}]
+    assert (connection.operation, connection.status) == ("connection", 101)
+    assert (connection.inspection, breaches(connection)) == ("full", set())
 
 
 @pytest.mark.parametrize("side", ["c2s", "s2c"])

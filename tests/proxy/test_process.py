@@ -88,3 +88,17 @@ def test_an_event_loop_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "uvloop", None)
     with pytest.raises(EventLoopError, match=r"pip install 'teeline\[uvloop\]'"):
         event_loop({EVENT_LOOP: "uvloop"})
+
+
+def test_what_is_there_before_serving_is_no_longer_walked_by_the_collector() -> None:
+    """In a process of its own, since it can't be told from what tests leave behind."""
+    code = (
+        "import gc; from teeline.proxy import serving; from teeline.proxy.process import set_aside; "
+        "set_aside(); print(gc.get_freeze_count(), len(gc.get_objects()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, check=True, timeout=60
+    )
+    frozen, walked = map(int, done.stdout.split())
+    assert frozen > 20_000
+    assert walked < 1_000

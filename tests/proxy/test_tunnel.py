@@ -1,4 +1,4 @@
-"""Responses over a WebSocket through the whole proxy: the bytes pass as they are, and are checked."""
+"""Responses and NNRP over a WebSocket through the whole proxy: bytes pass as they are, and are checked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ from teeline.proxy.sinks import Sink
 from teeline.validators.events import Found, Opened, SchemaResult
 from teeline.validators.exchangefile import loads, replay
 from teeline.validators.inspector import Inspector
-from teeline.validators.model import Ended, Exchange
+from teeline.validators.limits import Limits
+from teeline.validators.model import Ended, Exchange, Side
+from teeline.validators.nnrp.examples import conversation
 from teeline.validators.wsresponses import SocketResponses
 from tests.proxy.audit.logs import ORIGIN, entries
 from tests.proxy.raw import Recorder, Wire, client, raw_upstream, run, serving
@@ -58,6 +60,7 @@ async def passed(
     switch: bytes = SWITCH,
     rules: RulesConfig | None = None,
     sinks: Sequence[Sink] = (),
+    path: bytes = b"/v1/responses",
     **options: Any,
 ) -> None:
     """One connection: each side's bytes in pieces of seven, and that they arrive as they are."""
@@ -82,7 +85,7 @@ async def passed(
             serving(config, recorder, *sinks, **options) as (_, ports),
             client(ports[0]) as wire,
         ):
-            await wire.send(ASK)
+            await wire.send(ASK.replace(b"/v1/responses", path))
             assert await wire.read_head() == switch
             for n in range(0, len(up), 7):
                 await wire.send(up[n : n + 7])
@@ -211,3 +214,71 @@ def test_an_inspector_that_fails_closes_what_it_has_opened(
     assert sorted(opened) == sorted(exchange.id for exchange in recorder.exchanges)
     assert {e.inspection for e in recorder.exchanges} == {"none (validator-error)"}
     assert all(exchange.ended is not None for exchange in recorder.exchanges)
+
+
+# -- NNRP ------------------------------------------------------------------------------------------------
+
+
+def nnrp(side: Side) -> list[bytes]:
+    """One side of a clean NNRP connection but for a fault in its second event, in messages."""
+    example = {"on": "nnrp-stream", "carrier": "websocket", "set": {"/3/json/delta": "7"}}
+    return [s.data for s in conversation(example).sent[2:] if s.side is side]
+
+
+def test_a_websocket_that_carries_nnrp_is_inspected_as_nnrp() -> None:
+    """Wherever it was asked for: its first message tells. Findings go where all others go."""
+    recorder = Recorder()
+    run(passed(recorder, nnrp(Side.REQUEST), nnrp(Side.RESPONSE), path=b"/nnrp"))
+    operation, connection = recorder.exchanges
+    # The client doesn't wait for its session either.
+    assert found(recorder) == {"nnrp.text-delta-not-string", "nnrp.session-unknown"}
+    assert (operation.method, operation.path) == ("NNRP", "chat.completions.create")
+    assert (operation.upstream, operation.request_id) == ("relay", "1/1")
+    assert operation.parent_span_id == connection.span_id
+    assert (connection.operation, connection.status) == ("connection", 101)
+    assert operation.inspection == connection.inspection == "full"
+    assert (operation.ended, connection.ended) == (Ended.COMPLETE, Ended.COMPLETE)
+
+
+def test_a_websocket_that_carries_something_else_is_said_to_be_unread() -> None:
+    recorder = Recorder()
+    run(passed(recorder, [asked()], [told(b"{oops")], path=b"/chat"))
+    (connection,) = recorder.exchanges
+    assert (connection.inspection, found(recorder)) == ("none (websocket)", set())
+
+
+def test_an_operation_is_closed_while_its_websocket_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("teeline.proxy.tee._TICK", 0.02)
+    recorder = Recorder()
+
+    async def work() -> None:
+        up, down = b"".join(nnrp(Side.REQUEST)), b"".join(nnrp(Side.RESPONSE))
+
+        async def script_(wire: Wire) -> None:
+            await wire.read_head()
+            await wire.send(SWITCH)
+            await wire.read(len(up))
+            await wire.send(down)
+            assert await wire.ended() == b""
+
+        async with raw_upstream(script_) as upstream:
+            config = Config(
+                upstreams=(UpstreamConfig(UpstreamURL.parse(upstream.url), "relay"),),
+                listen=ListenAddress("127.0.0.1", 0),
+                limits=Limits(grace=0.01),
+            )
+            async with serving(config, recorder) as (_, ports), client(ports[0]) as wire:
+                await wire.send(ASK.replace(b"/v1/responses", b"/nnrp"))
+                await wire.read_head()
+                await wire.send(up)
+                await wire.read(len(down))
+                while not recorder.exchanges:
+                    await asyncio.sleep(0.01)
+                (operation,) = recorder.exchanges
+                assert operation.operation == "chat"
+                wire.close()
+                await asyncio.gather(*upstream.tasks)
+
+    run(work())

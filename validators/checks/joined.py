@@ -96,6 +96,11 @@ class Joined:
         else:
             self._add(delta)
 
+    def add_all(self, deltas: list[bytes]) -> None:
+        """Several fragments, encoded, each of whole characters and not empty."""
+        self.add_utf8(deltas[0] if len(deltas) == 1 else b"".join(deltas))
+        self.deltas += len(deltas) - 1
+
     def _add(self, delta: bytes) -> None:
         self._waiting += delta
         self.deltas += 1

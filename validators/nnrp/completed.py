@@ -37,7 +37,9 @@ def finish_cut(body: Mapping[str, Any] | None) -> bool:
 def _chat_texts(body: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
     for choice in _objects(body, "choices"):
         message = choice.get("message")
-        content = message.get("content") if isinstance(message, dict) else None
+        if not isinstance(message, dict):
+            continue  # named by the rules of the body
+        content = message.get("content")
         if isinstance(content, str) or content is None:
             yield choice.get("index"), content or ""
 

@@ -14,6 +14,7 @@ from typing import Final
 from teeline.validators.limits import Limits
 from teeline.validators.model import Side
 from teeline.validators.nnrp.cancel import cancel, check_sequence, note_partial, note_time
+from teeline.validators.nnrp.fast import FastText
 from teeline.validators.nnrp.operation import Operation, Trail
 from teeline.validators.nnrp.partial import check_partial
 from teeline.validators.nnrp.submit import check_submit
@@ -36,6 +37,10 @@ from teeline.validators.wire.nnrp import (
 Key = tuple[int, int]
 """Session and frame."""
 
+OF_MANY: Final = frozenset(
+    {Message.CLOSE, Message.SESSION_CLOSE, Message.ERROR, Message.CANCEL, Message.ABORT}
+)
+"""Messages that may be about other operations than that of their frame."""
 _CONNECTION_SCOPE: Final = 0
 _FRAME_SCOPE: Final = 2
 _ENDS: Final = (Message.RESULT_PUSH, Message.RESULT_DROP, Message.RESULT_DROP_REASON)
@@ -77,6 +82,8 @@ class Connection:
         self._at = 0.0
         self._side = Side.REQUEST
         self._packet = Packet(0, 0, 1, 0, 0, 0, 0, 0, 0, 0)
+        self._breaches = 0  # of the packet's operation, before it
+        self.fast = FastText(limits)
 
     # -- a packet --------------------------------------------------------------------------------------
 
@@ -86,7 +93,11 @@ class Connection:
         op = self.operations.get((packet.session, packet.frame))
         if side is Side.REQUEST and packet.type == Message.FRAME_SUBMIT:
             op = self._submitted(packet, at)
+        if packet.type in OF_MANY:
+            self.fast.disarm_all()
         if op is not None:
+            self.fast.disarm(op)
+            self._breaches = op.report.breaches
             op.look_at(side, packet, at)
         right = self._check_packet(op, packet)
         if op is not None and op.hints and packet.type != Message.FRAME_SUBMIT:
@@ -160,6 +171,7 @@ class Connection:
 
     def ended(self, side: Side, session: int | None, at: float) -> None:
         """A side ends a session, or the connection (None), in an orderly way."""
+        self.fast.disarm_all()
         if session is None:
             self.closed_by = self.closed_by or side
         elif session in self.sessions:
@@ -208,6 +220,7 @@ class Connection:
     def _drop(self, op: Operation) -> None:
         """Nothing more is known of an operation than that it was there."""
         self.operations.pop((op.session, op.frame), None)
+        self.fast.forget(op)
         self._gone[(op.session, op.frame)] = op.id
         if len(self._gone) > self._limits.operations:
             self._gone.popitem(last=False)
@@ -303,7 +316,9 @@ class Connection:
             return
         note_partial(op, self._at)
         op.exchange.events += 1
-        check_partial(op, packet, meta)
+        event = check_partial(op, packet, meta)
+        if event is not None and meta is not None and op.report.breaches == self._breaches:
+            self.fast.arm(op, packet, meta.operation, event)
 
     def _result(self, packet: Packet, op: Operation | None, right: bool) -> None:
         """RESULT_PUSH and both drops."""

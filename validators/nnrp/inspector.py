@@ -15,7 +15,7 @@ from teeline.validators.model import Ended, Exchange, Side, Unit
 from teeline.validators.nnrp.cancel import note_time
 from teeline.validators.nnrp.capabilities import Capabilities
 from teeline.validators.nnrp.carrier import Carrier, carrier_of
-from teeline.validators.nnrp.connection import Connection
+from teeline.validators.nnrp.connection import OF_MANY, Connection
 from teeline.validators.nnrp.operation import Operation, Trail
 from teeline.validators.nnrp.tools import close_tools
 from teeline.validators.wire.nnrp import Lost, Message, Packet
@@ -23,9 +23,6 @@ from teeline.validators.wire.nnrp import Lost, Message, Packet
 CONNECTION = "connection"
 """The operation of the exchange that faults of no operation go to."""
 
-_OF_MANY = frozenset(
-    {Message.CLOSE, Message.SESSION_CLOSE, Message.ERROR, Message.CANCEL, Message.ABORT}
-)
 _LOST_RULES = {Lost.MAGIC: "nnrp.magic-wrong", Lost.HEADER_LENGTH: "nnrp.header-length-wrong"}
 
 
@@ -46,14 +43,14 @@ class _Direction:
         self.told = False
         self.over = False
 
-    def feed(self, data: bytes, keep: int) -> list[Packet]:
-        if self.carrier is None:
-            self.start += data
-            self.carrier = carrier_of(self.start, keep)
-            if self.carrier is None:
-                return []
-            data, self.start = self.start, b""
-        return self.carrier.feed(data)
+    def begin(self, data: bytes, keep: int) -> Carrier | None:
+        """Takes the first bytes in; what carries them, None where they are too few to tell."""
+        self.start += data
+        self.carrier = carrier_of(self.start, keep)
+        if self.carrier is not None:
+            self.carrier.push(self.start)
+            self.start = b""
+        return self.carrier
 
     @property
     def incomplete(self) -> bool:
@@ -63,10 +60,11 @@ class _Direction:
 class NnrpInspector:
     """Checks one connection. Peer bytes never raise; each call gives what came to light through it.
 
-    ``make`` gives a new exchange with its identity set. ``capabilities`` is what the adapter declares,
-    None for no document at hand. ``timed`` false: times were made up, and rules that need them are off.
-    Order of calls: ``feed`` as bytes were seen, ``finish`` once a side, ``close``; ``tick`` in between
-    lets go of what is over. Times are Unix seconds that never step back.
+    ``make`` gives a new exchange with its identity set. Faults of no operation go to ``connection`` where it
+    is given, which the caller opens and closes, else to an exchange that they open. ``capabilities`` is what
+    the adapter declares, None for no document at hand. ``timed`` false: times were made up, and rules that
+    need them are off. Order of calls: ``feed`` as bytes were seen, ``finish`` once a side, ``close``;
+    ``tick`` in between lets go of what is over. Times are Unix seconds that never step back.
     """
 
     def __init__(
@@ -76,6 +74,7 @@ class NnrpInspector:
         capabilities: Capabilities | None = None,
         *,
         timed: bool = True,
+        connection: Exchange | None = None,
     ) -> None:
         self._make = make
         self._limits = limits
@@ -83,8 +82,10 @@ class NnrpInspector:
         self._timed = timed
         self._out: list[Output] = []
         self._at = 0.0
-        self._own: Trail | None = None
+        self._given = connection
+        self._own = Trail.of(connection, limits) if connection is not None else None
         self._connection = Connection(limits, self._opened, self._trail, self._retired)
+        self._fast = self._connection.fast
         self._directions = {side: _Direction() for side in Side}
         self._lost = self._unknown = False
         self._waiting: dict[int, Trail] = {}
@@ -102,20 +103,42 @@ class NnrpInspector:
         """Bytes of one side, as they were read."""
         self._at = at
         direction = self._directions[side]
-        for packet in direction.feed(data, self._limits.body):
-            op = self._connection.packet(side, packet, at)
-            if op is not None:
-                self._note(op, side, packet, at)
-            if packet.type in _OF_MANY:
-                self._collect_all()
-            elif op is not None:
-                self._collect(op)
-        carrier = direction.carrier
-        if carrier is not None and (carrier.faults or carrier.unread or carrier.lost):
+        carrier, fast = direction.carrier, self._fast
+        answers = side is Side.RESPONSE
+        if carrier is None:
+            carrier = direction.begin(data, self._limits.body)
+            if carrier is None:
+                return ()
+        elif answers and fast.armed:
+            fast.at = at
+            if carrier.through(data, fast.run):
+                return ()
+        else:
+            carrier.push(data)
+        while True:
+            if answers and fast.armed:
+                fast.at = at
+                carrier.skim(fast.run)
+            packet = carrier.next()
+            if packet is None:
+                break
+            self._packet(side, packet, at)
+        if carrier.faults or carrier.unread or carrier.lost:
             self._carrier_faults(side, direction, carrier)
+        if carrier.closing and not direction.over:
+            self._finish(side, End.ORDERLY)
         if self._own is not None:
             self._collect(self._own)
-        return self._drained()
+        return self._drained() if self._out else ()
+
+    def _packet(self, side: Side, packet: Packet, at: float) -> None:
+        op = self._connection.packet(side, packet, at)
+        if op is not None:
+            self._note(op, side, packet, at)
+        if packet.type in OF_MANY:
+            self._collect_all()
+        elif op is not None:
+            self._collect(op)
 
     def _note(self, op: Operation, side: Side, packet: Packet, at: float) -> None:
         exchange = op.exchange
@@ -137,10 +160,11 @@ class NnrpInspector:
     def _carrier_faults(self, side: Side, direction: _Direction, carrier: Carrier) -> None:
         trail = self._trail()
         trail.report.at, trail.report.side = self._at, side
-        trail.report.place(Unit.PACKET, carrier.next_index, carrier.offset)
-        for rule, detail in carrier.faults:
+        for rule, detail, index, offset in carrier.faults:
+            trail.report.place(Unit.PACKET, index, offset)
             trail.report(rule, detail=detail)
         carrier.faults.clear()
+        trail.report.place(Unit.PACKET, carrier.next_index, carrier.offset)
         if direction.told:
             return
         if carrier.lost is not None:
@@ -219,6 +243,7 @@ class NnrpInspector:
     def tick(self, at: float) -> Sequence[Output]:
         """Time has passed: exchanges that ended a grace window ago are closed, deadlines are looked at."""
         self._at = at
+        self._fast.settle()
         for op in self._connection.operations.values():
             note_time(op, at)
         self._connection.retire_ended(at - self._limits.grace)
@@ -228,9 +253,12 @@ class NnrpInspector:
     def finish(self, side: Side, at: float, end: End = End.ORDERLY) -> Sequence[Output]:
         """One side sends nothing more."""
         self._at = at
-        direction = self._directions[side]
-        if direction.over:
-            return ()
+        if not self._directions[side].over:
+            self._finish(side, end)
+        return self._drained()
+
+    def _finish(self, side: Side, end: End) -> None:
+        at, direction = self._at, self._directions[side]
         other = self._directions[Side.RESPONSE if side is Side.REQUEST else Side.REQUEST]
         if direction.incomplete:
             trail = self._trail()
@@ -248,7 +276,6 @@ class NnrpInspector:
         if end is End.ORDERLY:
             self._connection.ended(side, None, at)
             self._collect_all()
-        return self._drained()
 
     def close(self, at: float, ended: Ended = Ended.COMPLETE) -> Sequence[Output]:
         """The connection is over; every exchange is closed but those that wait for schema checks.
@@ -257,6 +284,7 @@ class NnrpInspector:
         """
         if self._closed:
             return ()
+        self._fast.settle()
         self._closed, self._at, self._ended = True, at, ended
         connection = self._connection
         for op in list(connection.operations.values()):
@@ -266,7 +294,9 @@ class NnrpInspector:
                 self._unfinished(op)
             self._retired(op)
         connection.operations.clear()
-        if self._own is not None:
+        if self._own is not None and self._given is not None:
+            self._collect(self._own)
+        elif self._own is not None:
             self._end(self._own, Ended.UPSTREAM_ABORTED if self._lost else ended)
         return self._drained()
 
@@ -292,6 +322,7 @@ class NnrpInspector:
         self, exchange: Exchange, ticket: int, result: SchemaResult, at: float
     ) -> Sequence[Output]:
         """The result of a ``SchemaCheck``; closes its exchange where nothing else is waited for."""
+        self._fast.settle()
         self._at = at
         trail = self._waiting.get(id(exchange)) or self._open_trail(exchange)
         if trail is None:

@@ -26,15 +26,24 @@ class Trail:
     """An exchange and the means to report on it."""
 
     def __init__(self, exchange: Exchange, limits: Limits, at: float) -> None:
+        self._begin(exchange, limits)
+        exchange.timeline = self.timeline.entries
+        exchange.timing.start = at
+        exchange.method = "NNRP"
+
+    def _begin(self, exchange: Exchange, limits: Limits) -> None:
         self.exchange = exchange
         self.limits = limits
         self.ctx = Context(exchange, Api.OTHER, limits)
         self.report = self.ctx.report
         self.timeline = Timeline()
-        exchange.timeline = self.timeline.entries
-        exchange.timing.start = at
-        exchange.method = "NNRP"
-        self.closed = False
+
+    @classmethod
+    def of(cls, exchange: Exchange, limits: Limits) -> Trail:
+        """Reports on an exchange of somebody else's, who has its times and its timeline."""
+        trail = cls.__new__(cls)
+        trail._begin(exchange, limits)
+        return trail
 
     def look_at(self, side: Side, packet: Packet, at: float) -> None:
         """What is reported next lies in this packet."""

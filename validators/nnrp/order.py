@@ -57,7 +57,8 @@ def _cut(data: bytes, keep: int) -> list[tuple[Packet | None, bytes]]:
     start = 0
     for at in range(0, len(data), 16):
         # Small steps: one packet at a time comes out, as none is shorter than its header.
-        for packet in carrier.feed(data[at : at + 16]):
+        carrier.push(data[at : at + 16])
+        for packet in iter(carrier.next, None):
             parts.append((packet, data[start : at + 16]))
             start = at + 16
     return [*parts, (None, data[start:])] if start < len(data) else parts

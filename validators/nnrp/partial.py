@@ -37,8 +37,13 @@ _SSE_DONE: Final = re.compile(rb"\A\s*\[DONE\]|[\r\n}]\s*\[DONE\]\s*\Z")
 _BLANK_LINE: Final = re.compile(rb"(?:\r\n|\n|\r)[ \t]*(?:\r\n|\n|\r)\s*\Z")
 
 
-def check_partial(op: Operation, packet: Packet, meta: PartialMeta | None) -> None:
-    """Checks one PARTIAL_RESULT of an operation; ``meta`` None: its metadata has a wrong length."""
+def check_partial(
+    op: Operation, packet: Packet, meta: PartialMeta | None
+) -> Mapping[str, Any] | None:
+    """Checks one PARTIAL_RESULT of an operation; ``meta`` None: its metadata has a wrong length.
+
+    Gives the event where it is a text delta.
+    """
     report = op.report
     if meta is not None:
         if meta.body_bytes != packet.body_bytes:
@@ -54,17 +59,18 @@ def check_partial(op: Operation, packet: Packet, meta: PartialMeta | None) -> No
         op.final_partial = True
     if not packet.whole:
         op.ctx.partial("body-limit")
-        return
+        return None
     event = _event(op, packet)
     if event is None:
         if op.terminal:
             report("nnrp.event-after-terminal", detail="an event after the end")
-        return
+        return None
     kind = event.get("type", ABSENT)
     if not isinstance(kind, str):
         report("nnrp.partial-type-missing", "/type", kind)
-        return
+        return None
     _placed(op, kind, event)
+    return event if kind == TEXT else None
 
 
 def _event(op: Operation, packet: Packet) -> Mapping[str, Any] | None:

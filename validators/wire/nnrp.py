@@ -9,7 +9,7 @@ nothing is padded.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -153,18 +153,26 @@ class Lost(enum.StrEnum):
     HEADER_LENGTH = "header-length"
 
 
+Run = Callable[[bytes, int, int, int], tuple[int, int]]
+"""Reads packets in bytes from a position on; also given what to add to a position for its offset, and the
+number of the packet before. Gives the position and the number that it came to."""
+
+
 class Splitter:
     """Cuts one direction into packets. ``lost`` is set where framing was lost; nothing comes after it.
 
-    A packet of more than ``keep`` bytes comes without its contents as soon as its header is there. At
-    most ``keep`` bytes wait.
+    ``push`` the bytes, then take packets with ``next`` until there is none; ``through`` and ``skim`` let
+    somebody else take the packets that come next. A packet of more than ``keep`` bytes comes without its
+    contents as soon as its header is there. At most ``keep`` bytes wait.
     """
 
-    __slots__ = ("_buffer", "_index", "_keep", "_need", "_skip", "lost", "offset")
+    __slots__ = ("_at", "_data", "_index", "_keep", "_need", "_rest", "_skip", "lost", "offset")
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
-        self._buffer = bytearray()
+        self._data = b""
+        self._at = 0
+        self._rest = bytearray()  # of a packet that is not complete
         self._need = 1
         self._skip = 0
         self._index = 0
@@ -174,7 +182,12 @@ class Splitter:
     @property
     def incomplete(self) -> bool:
         """Whether the direction stands in the midst of a packet."""
-        return self.lost is None and bool(self._buffer or self._skip)
+        return self.lost is None and bool(self._rest or self._skip)
+
+    @property
+    def drained(self) -> bool:
+        """Whether all that was pushed has been read."""
+        return self._at == len(self._data)
 
     @property
     def next_index(self) -> int:
@@ -182,54 +195,71 @@ class Splitter:
 
     def feed(self, data: bytes) -> list[Packet]:
         """The packets that are complete with these bytes."""
+        self.push(data)
+        return list(iter(self.next, None))
+
+    def push(self, data: bytes) -> None:
+        """Takes bytes in; what came before has been read."""
         if self.lost is not None:
-            return []
-        data = self._skipped(data)
-        buffer = self._buffer
-        buffer += data
-        if len(buffer) < self._need:
-            return []
-        packets: list[Packet] = []
-        at = 0
-        while (packet := self._next(at)) is not None:
-            packets.append(packet)
-            taken = min(packet.size, len(buffer) - at)
-            self._skip = packet.size - taken
-            self.offset += packet.size
-            at += taken
-        del buffer[:at]
-        return packets
+            return
+        if self._skip:
+            skipped = min(self._skip, len(data))
+            self._skip -= skipped
+            data = data[skipped:]
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._need:
+                return
+            data = bytes(self._rest)
+            self._rest = bytearray()
+        self._data, self._at = data, 0
 
-    def _skipped(self, data: bytes) -> bytes:
-        if not self._skip:
-            return data
-        skipped = min(self._skip, len(data))
-        self._skip -= skipped
-        return data[skipped:]
+    def through(self, data: bytes, run: Run) -> bool:
+        """Takes bytes in and lets ``run`` read them first; whether it has read them all."""
+        if self._skip or self._rest or self.lost is not None:
+            self.push(data)
+            return False
+        at, self._index = run(data, 0, self.offset, self._index)
+        self.offset += at
+        if at == len(data):
+            return True
+        self._data, self._at = data, at
+        return False
 
-    def _next(self, at: int) -> Packet | None:
-        """The packet that begins at ``at`` in the buffer; None where it is not complete."""
-        buffer = self._buffer
-        held = len(buffer) - at
+    def skim(self, run: Run) -> int:
+        """Lets ``run`` read packets; how many it took."""
+        start, before = self._at, self._index
+        self._at, self._index = run(self._data, start, self.offset - start, before)
+        self.offset += self._at - start
+        return self._index - before
+
+    def next(self) -> Packet | None:
+        """The next packet; None where it is not complete."""
+        data, at = self._data, self._at
+        held = len(data) - at
         if held < HEADER_BYTES:
-            self._check_start(at, held)
-            self._need = HEADER_BYTES if held >= 8 else held + 1
+            if held:
+                self._check_start(data[at : at + 8])
+                self._wait(HEADER_BYTES if held >= 8 else held + 1)
+            else:
+                self._data, self._at = b"", 0
             return None
         (magic, version, wire, kind, header, flags, meta, body, session, frame, _, _, _) = (
-            _HEADER.unpack_from(buffer, at)
+            _HEADER.unpack_from(data, at)
         )
         if magic != MAGIC or header != HEADER_BYTES:
-            self._check_start(at, held)
+            self._check_start(data[at : at + 8])
+            self._data, self._at = b"", 0
             return None
         size = HEADER_BYTES + meta + body
         whole = size <= self._keep
         if whole and held < size:
-            self._need = size
+            self._wait(size)
             return None
-        self._need = 1
+        taken = min(size, held)
         self._index += 1
         between = at + HEADER_BYTES + meta
-        return Packet(
+        packet = Packet(
             self._index,
             self.offset,
             version,
@@ -240,17 +270,26 @@ class Splitter:
             body,
             session,
             frame,
-            bytes(buffer[at + HEADER_BYTES : between]) if whole else b"",
-            bytes(buffer[between : at + size]) if whole else b"",
+            data[at + HEADER_BYTES : between] if whole else b"",
+            data[between : at + size] if whole else b"",
             whole,
         )
+        self._at += taken
+        self._skip = size - taken
+        self.offset += size
+        return packet
 
-    def _check_start(self, at: int, held: int) -> None:
+    def _wait(self, need: int) -> None:
+        """Keeps what is left until there are ``need`` bytes of it."""
+        self._need = need
+        self._rest = bytearray(self._data[self._at :]) if self.lost is None else bytearray()
+        self._data, self._at = b"", 0
+
+    def _check_start(self, start: bytes) -> None:
         """Framing is lost at the first byte that can't be right, however few have come."""
-        start = bytes(self._buffer[at : at + 8])
         if not MAGIC.startswith(start[:4]):
             self.lost = Lost.MAGIC
-        elif held >= 8 and start[7] != HEADER_BYTES:
+        elif len(start) >= 8 and start[7] != HEADER_BYTES:
             self.lost = Lost.HEADER_LENGTH
 
 

@@ -13,6 +13,7 @@ MAX_HEAD: Final = 64 * 1024
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _BINARY: Final = 2
 _FIRST_CONTROL: Final = 8
+_CLOSE: Final = 8
 
 
 class WebSocketFault(enum.StrEnum):
@@ -33,7 +34,10 @@ class Piece(NamedTuple):
 
 
 class Frames:
-    """Reads one direction from its head on; ``fault`` is set where it can't be read any more."""
+    """Reads one direction from its head on; ``fault`` is set where it can't be read any more.
+
+    ``closing``: the side has sent a close frame, behind which it sends nothing (RFC 6455 5.5.1).
+    """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -45,11 +49,12 @@ class Frames:
         self._control = False
         self._binary = True
         self.in_message = False
+        self.closing = False
         self.fault: WebSocketFault | None = None
 
     def feed(self, data: bytes) -> list[Piece]:
         """The pieces of messages that came with these bytes."""
-        if self.fault is not None:
+        if self.fault is not None or self.closing:
             return []
         self._buffer += data
         if self._in_head and not self._past_head():
@@ -57,6 +62,9 @@ class Frames:
         pieces: list[Piece] = []
         while self.fault is None and self._buffer:
             if not self._left and not self._header(pieces):
+                break
+            if self.closing:
+                self._buffer.clear()
                 break
             if self._left:
                 self._payload(pieces)
@@ -98,6 +106,7 @@ class Frames:
             self.fault = WebSocketFault.RESERVED
             return False
         self._control = opcode >= _FIRST_CONTROL
+        self.closing = self.closing or opcode == _CLOSE
         if not self._control:
             self._final = bool(first & 0x80)
             if opcode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -82,12 +83,14 @@ class Server:
             self.gone.set()
 
 
-def tapping(upstream: Address, listen: Address, sinks: Sequence[Kept]) -> tuple[NnrpTap, Observers]:
-    """A tap between the two, and what it shares with its observers."""
+def tapping(
+    upstream: Address, listen: Address, sinks: Sequence[Kept], **contexts: ssl.SSLContext | None
+) -> tuple[NnrpTap, Observers]:
+    """A tap between the two, and what it shares with its observers; ``contexts`` are its TLS."""
     fanout, clock = Fanout(sinks), SystemClock()
     observers = Observers(Inspectors(), Policy(register()), fanout, clock)
 
     def watch(client: str) -> Watch:
         return Watch(observers, clock, DEFAULT_LIMITS, None, upstream="nnrp", client=client)
 
-    return NnrpTap(listen, upstream, watch), observers
+    return NnrpTap(listen, upstream, watch, **contexts), observers

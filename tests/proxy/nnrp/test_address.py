@@ -14,6 +14,8 @@ from teeline.proxy.nnrp.address import Address
         ("tcp://[::1]:9000", Address("::1", 9000)),
         ("ws://host:80/", Address("host", 80)),
         ("tls://host:443", Address("host", 443, tls=True)),
+        ("nnrp://host:1", Address("host", 1)),
+        ("nnrps://host:1", Address("host", 1, tls=True)),
         ("unix:/run/nnrp", Address(path="/run/nnrp")),
         ("unix:///run/nnrp", Address(path="/run/nnrp")),
     ],

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -15,7 +16,10 @@ from teeline.proxy.nnrp.address import Address
 from teeline.proxy.nnrp.tap import NnrpTap, TapError
 from teeline.validators.model import Ended
 from teeline.validators.nnrp.inspector import NnrpInspector
+from tests.proxy.certs import Certificates
+from tests.proxy.nnrp.fuzz import forwarded
 from tests.proxy.nnrp.peers import Kept, Server, capture, tapping
+from tests.validators.nnrp.fuzz import Mutator
 
 LOOPBACK = Address("127.0.0.1", 0)
 
@@ -107,6 +111,115 @@ def test_tls_passes_through_and_the_reason_is_said() -> None:
             assert await talk(address, b"\x16\x03\x01\x00\x02ab") == server.says
         (seen,) = kept.closed_
         assert (seen.operation, seen.inspection) == ("connection", "none (encrypted)")
+
+    run(work())
+
+
+def test_broken_connections_of_every_kind_go_through_unchanged() -> None:
+    """Whatever the bytes are, they arrive; no observer fails, and what was opened is closed."""
+
+    async def work() -> None:
+        figures = await forwarded(list(Mutator(seed=5).variants(150)), seed=5)
+        assert figures.right, figures
+        assert figures.connections == 150 and figures.exchanges > 100 and figures.findings > 100
+
+    run(work())
+
+
+class Secured(NamedTuple):
+    """A server behind TLS, and what clients and taps need to speak with it."""
+
+    certificates: Certificates
+    server: ssl.SSLContext
+    trusting: ssl.SSLContext
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Secured:
+    made = Certificates(tmp_path_factory.mktemp("certificates"))
+    return Secured(made, made.server(made.issue("localhost")), made.client())
+
+
+@pytest.mark.parametrize("upstream_tls", [False, True])
+def test_tls_that_ends_at_the_tap_is_inspected(secured: Secured, upstream_tls: bool) -> None:
+    """The clients' TLS is the tap's; towards the server it speaks TLS of its own, or none."""
+
+    async def work() -> None:
+        client, says = capture("tcp")
+        server, kept = Server(says), Kept()
+        theirs = secured.server if upstream_tls else None
+        upstream = await asyncio.start_server(server.serve, "localhost", 0, ssl=theirs)
+        port = upstream.sockets[0].getsockname()[1]
+        tap, observers = tapping(
+            Address("localhost", port, tls=upstream_tls),
+            Address("localhost", 0),
+            [kept],
+            accept_tls=secured.server,
+            connect_tls=secured.trusting if upstream_tls else None,
+        )
+        address = await tap.start()
+        assert address.tls
+        reader, writer = await asyncio.open_connection(
+            "localhost", address.port, ssl=secured.trusting
+        )
+        writer.write(client)
+        heard = await reader.readexactly(len(says))
+        writer.close()  # TLS has no half close: the end of the client is the connection's
+        await server.gone.wait()
+        await tap.stop()
+        await observers.settle(1.0)
+        upstream.close()
+        assert (heard, server.heard) == (says, client)
+        assert kept.closed_ and {e.inspection for e in kept.closed_} == {"full"}
+        assert "nnrp.carrier-encrypted" not in kept.rules
+
+    run(work())
+
+
+def test_tls_between_client_and_server_passes_untouched(secured: Secured) -> None:
+    """A real handshake, end to end: the tap sees no byte of NNRP, and says so."""
+
+    async def work() -> None:
+        client, says = capture("tcp")
+        server, kept = Server(says), Kept()
+        upstream = await asyncio.start_server(server.serve, "localhost", 0, ssl=secured.server)
+        port = upstream.sockets[0].getsockname()[1]
+        tap, observers = tapping(Address("localhost", port), Address("localhost", 0), [kept])
+        address = await tap.start()
+        reader, writer = await asyncio.open_connection(
+            "localhost", address.port, ssl=secured.trusting
+        )
+        writer.write(client)
+        heard = await reader.readexactly(len(says))
+        writer.close()
+        await server.gone.wait()
+        await tap.stop()
+        await observers.settle(1.0)
+        upstream.close()
+        assert (heard, server.heard) == (says, client)
+        (seen,) = kept.closed_
+        assert (seen.operation, seen.inspection) == ("connection", "none (encrypted)")
+        assert kept.rules == ["nnrp.carrier-encrypted"]
+
+    run(work())
+
+
+def test_an_upstream_whose_certificate_is_not_trusted_gets_no_byte(secured: Secured) -> None:
+    async def work() -> None:
+        server = Server(b"")
+        upstream = await asyncio.start_server(server.serve, "localhost", 0, ssl=secured.server)
+        port = upstream.sockets[0].getsockname()[1]
+        strict = ssl.create_default_context()
+        up = Address("localhost", port, tls=True)
+        tap, _ = tapping(up, LOOPBACK, [Kept()], connect_tls=strict)
+        reader, writer = await opened(await tap.start())
+        writer.write(b"NNRP")
+        with pytest.raises(ConnectionResetError):
+            assert await reader.read(1)
+        writer.close()
+        await tap.stop()
+        upstream.close()
+        assert server.heard == b""
 
     run(work())
 

@@ -16,6 +16,7 @@ from teeline.validators.nnrp.order import interleaved
 from teeline.validators.rules import register
 from tests.validators.exchanges import NOW, Cut, byte_by_byte, partition, whole
 from tests.validators.nnrp.connections import exchanges, inspect, outputs, rules, violations
+from tests.validators.nnrp.fuzz import Mutator, same
 
 CAPTURES = Path(__file__).parents[2] / "cases" / "nnrp"
 RULES = [rule for rule in register().values() if rule.family == "nnrp"]
@@ -189,6 +190,12 @@ def test_what_is_held_is_bounded_and_said() -> None:
     assert {exchange.inspection for exchange in closed} == {"partial (operation-limit)"}
     found += inspector.close(NOW)
     assert len(exchanges(found)) == 39
+
+
+def test_broken_connections_say_the_same_however_they_are_read() -> None:
+    """What the fuzzer does by the hundred thousand."""
+    for n, wanted in enumerate(Mutator(seed=4).variants(300)):
+        assert same(wanted, n), f"variant {n}"
 
 
 def test_any_bytes_are_read_without_an_error() -> None:

@@ -145,3 +145,39 @@ def test_a_header_says_everything_before_it_is_looked_at() -> None:
     (packet,) = split(data, HEADER_BYTES)[0]
     assert (packet.version, packet.wire_format, packet.flags, packet.type) == (9, 2, 128, 0x7F)
     assert (packet.meta, packet.body, packet.body_offset) == (b"ab", b"c", 42)
+
+
+def one_packet(data: bytes, start: int, base: int, index: int) -> tuple[int, int]:
+    """Takes one packet, as somebody would who knows it."""
+    size = HEADER_BYTES + sum(
+        int.from_bytes(data[start + n : start + n + 4], "little") for n in (12, 16)
+    )
+    assert data[start : start + 4] == b"NNRP" and start + size <= len(data)
+    return start + size, index + 1
+
+
+def test_packets_that_somebody_else_takes_leave_the_others_as_they_are() -> None:
+    data = capture("capture_s2c.bin")
+    expected = split(data, len(data))[0]
+    splitter = Splitter(KEEP)
+    splitter.push(data)
+    found: list[Packet] = []
+    while (packet := splitter.next()) is not None:
+        found.append(packet)
+        assert splitter.drained or splitter.skim(one_packet) == 1
+    assert found == expected[::2]
+    assert splitter.next_index == len(expected) + 1 and not splitter.incomplete
+
+
+def test_a_read_may_be_taken_as_a_whole() -> None:
+    data = capture("capture_s2c.bin")
+    first, second, *_ = split(data, len(data))[0]
+    splitter = Splitter(KEEP)
+    assert splitter.through(data[: first.size], one_packet)
+    assert not splitter.through(data[first.size : first.size + second.size + 9], one_packet)
+    assert splitter.next() is None and splitter.incomplete
+    assert (splitter.next_index, splitter.offset) == (3, first.size + second.size)
+    # Where a packet has begun, the bytes wait for its end.
+    assert not splitter.through(data[first.size + second.size + 9 :], one_packet)
+    third = splitter.next()
+    assert third is not None and third.index == 3
