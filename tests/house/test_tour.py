@@ -82,6 +82,13 @@ def test_an_id_of_the_page_becomes_the_run_s(tmp_path: Path) -> None:
         )
 
 
+def test_a_word_of_the_run_that_holds_one_of_the_page_stays_as_it_is(tmp_path: Path) -> None:
+    block = Block("sh", "echo 8787 8788 > ports", "run", 1)
+    with Transcript(tmp_path, {"8787": "18788", "8788": "48787"}) as transcript:
+        transcript.play([block])
+    assert (tmp_path / "ports").read_text() == "18788 48787\n"
+
+
 @pytest.mark.parametrize(
     "steps",
     [

@@ -212,7 +212,10 @@ class Transcript:
         )
 
     def _here(self, text: str) -> str:
-        """The page's text with the words of this run; longer words first, as they may hold others."""
-        for word in sorted(self._instead, key=len, reverse=True):
-            text = text.replace(word, self._instead[word])
-        return text
+        """The page's text with the words of this run, longer ones first, as they may hold others.
+
+        In one pass: a word of this run may hold one of the page, as a port 18787 holds 8787.
+        """
+        words = sorted(self._instead, key=len, reverse=True)
+        pattern = "|".join(re.escape(word) for word in words)
+        return re.sub(pattern, lambda m: self._instead[m[0]], text) if pattern else text
