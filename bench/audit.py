@@ -18,11 +18,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from bench.mock import Mock
+from bench.report import Found
 from bench.traffic import request, unnumbered, whole_answer
 from teeline.config.model import Config, ListenAddress, UpstreamConfig, UpstreamURL
 from teeline.proxy.audit.anchor import Anchor
@@ -57,18 +57,6 @@ _PAGE: Final = 50
 _CONNECTIONS: Final = 16
 _ORIGIN: Final = Origin("bench", "bench")
 _KEEP: Final = Keep(1 << 50, 1e12)
-
-
-@dataclass(slots=True)
-class Found:
-    """What was measured: lines for people, values for machines."""
-
-    lines: list[str] = field(default_factory=list)
-    values: dict[str, Any] = field(default_factory=dict)
-
-    def add(self, name: str, value: Any, words: str) -> None:
-        self.values[name] = value
-        self.lines.append(f"{name:<34} {words}")
 
 
 def records(count: int, say: Callable[[str], None]) -> Found:

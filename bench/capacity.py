@@ -10,13 +10,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from bench.load import Order
 from bench.process import Process, python
+from bench.report import Found
 from bench.run import Bench, bench, ordered
 from bench.targets import TARGETS, Around
 from bench.traffic import Shape
@@ -26,18 +25,6 @@ Say = Callable[[str], None]
 _FULL = next(target for target in TARGETS if target.name == "full")
 _KIB = 1024
 _MB = 1_000_000
-
-
-@dataclass(slots=True)
-class Found:
-    """Lines for people, values for machines."""
-
-    lines: list[str] = field(default_factory=list)
-    values: dict[str, Any] = field(default_factory=dict)
-
-    def add(self, name: str, value: Any, words: str) -> None:
-        self.values[name] = value
-        self.lines.append(f"{name:<34} {words}")
 
 
 def streams(count: int, seconds: int, say: Say) -> Found:

@@ -9,7 +9,7 @@ import os
 import platform
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,6 +17,18 @@ from typing import Any
 from bench.process import cores
 from bench.run import Plan, Sample
 from bench.targets import BASE, Target
+
+
+@dataclass(slots=True)
+class Found:
+    """What was measured: lines for people, values for machines."""
+
+    lines: list[str] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, name: str, value: Any, words: str) -> None:
+        self.values[name] = value
+        self.lines.append(f"{name:<34} {words}")
 
 
 def per_unit(sample: Sample) -> float:
