@@ -429,8 +429,8 @@ def test_requests_together_are_bounded_and_room_comes_back() -> None:
     ]
 
 
-def test_the_soak_s_fixture_compares_what_it_bridges() -> None:
-    """The promise of ``bridged`` can fail: a bridge that it finds clean was compared."""
+def test_a_bridge_that_is_found_clean_was_compared() -> None:
+    """What ``bridged`` says of every test can fail."""
 
     async def test() -> None:
         async with bridged(answering(hello)) as (up, _):
