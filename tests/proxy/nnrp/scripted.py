@@ -18,6 +18,8 @@ from teeline.validators.wire.nnrp import (
     Message,
     Packet,
     Splitter,
+)
+from teeline.validators.wire.nnrplayout import (
     payload_start,
     prelude_of,
     submit_meta,
