@@ -261,7 +261,7 @@ def _as_object(declared: Capabilities) -> dict[str, Any]:
 # -- tap ---------------------------------------------------------------------------------------------
 
 
-@command.command(name="tap")
+@command.command(name="tap", short_help="Watch connections between clients and a server.")
 @click.option("--listen", required=True, metavar="ADDR", help="HOST:PORT or unix:PATH.")
 @click.option("--upstream", required=True, metavar="ADDR", help="The server, in the same forms.")
 @_capabilities_option
