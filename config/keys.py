@@ -17,6 +17,7 @@ from teeline.config.model import (
     ClientsConfig,
     InspectPoolConfig,
     ListenTLS,
+    NnrpConfig,
     RulesConfig,
     SchemaConfig,
     ShutdownConfig,
@@ -177,5 +178,6 @@ ROOT: Final[Mapping[str, Key]] = {
             "patience": above_0,
         },
     ),
+    "nnrp": Section(NnrpConfig, {"capabilities": optional_path}),
     "workers": workers,
 }

@@ -371,6 +371,17 @@ class InspectPoolConfig:
     patience: float = 15.0
 
 
+@dataclass(frozen=True, slots=True)
+class NnrpConfig:
+    """NNRP on WebSockets that pass the data port.
+
+    ``capabilities``: a file with the document that the servers declare themselves with; operations are then
+    held against it. None: against nothing.
+    """
+
+    capabilities: Path | None = None
+
+
 AUTO_WORKERS = "auto"
 """In place of a number of workers: as many as there are processors for this process."""
 MAX_WORKERS = 256
@@ -396,6 +407,7 @@ class Config:
     shutdown: ShutdownConfig = ShutdownConfig()
     schema: SchemaConfig = SchemaConfig()
     inspect_pool: InspectPoolConfig = InspectPoolConfig()
+    nnrp: NnrpConfig = NnrpConfig()
     workers: int | str = 1
 
     def __post_init__(self) -> None:

@@ -1,4 +1,5 @@
-"""Writes the pages under docs/ that are made of declarations: ``python -m teeline.proxy.docs``.
+"""Writes the pages under docs/ that are made of declarations, and the table of rules in the README
+beside them: ``python -m teeline.proxy.docs``.
 
 What belongs here: which page lies where, and whether they are fresh. What doesn't: their layout
 (reports/markdown.py), and pages that people write.
@@ -7,6 +8,7 @@ What belongs here: which page lies where, and whether they are fresh. What doesn
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,11 +19,15 @@ import click
 from teeline.config.profiles import profiles
 from teeline.config.reference import schema
 from teeline.proxy.reports.configpage import configuration_page
+from teeline.proxy.reports.familytable import family_table
 from teeline.proxy.reports.markdown import GENERATED, profile_page, rule_index, rule_pages
 from teeline.proxy.telemetry.page import telemetry_page
 from teeline.validators.rules import register
 
 STALE: Final = 1
+
+_README: Final = "README.md"
+_TABLE: Final = re.compile(r"(<!-- rules [^>]*-->\n).*?(?=<!-- /rules -->)", re.S)
 
 
 def pages() -> Mapping[str, str]:
@@ -34,6 +40,19 @@ def pages() -> Mapping[str, str]:
     made["configuration.schema.json"] = json.dumps(schema(), indent=1)
     made["profiles.md"] = profile_page(profiles().values(), rules)
     return {name: f"{page.rstrip()}\n" for name, page in made.items()}
+
+
+def with_table(readme: str) -> str:
+    """A README with a fresh table of rules between its two comments; unchanged without these."""
+    table = family_table(register(), "docs/rules")
+    return _TABLE.sub(lambda match: f"{match[1]}{table}\n", readme)
+
+
+def readme_is_stale(folder: Path) -> bool:
+    """Whether the README beside the folder, where there is one, has another table."""
+    path = folder.resolve().parent / _README
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return with_table(text) != text
 
 
 def stale(folder: Path) -> Iterator[str]:
@@ -56,19 +75,26 @@ def write(folder: Path) -> None:
         path.write_text(page, encoding="utf-8")
     for name in stale(folder):
         (folder / name).unlink()
+    if readme_is_stale(folder):
+        path = folder.resolve().parent / _README
+        path.write_text(with_table(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("docs"))
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 where a page is stale.")
 def main(folder: Path, check: bool) -> None:
-    """Write the pages on rules, vendor profiles, telemetry and configuration to FOLDER [docs]."""
+    """Write the pages on rules, vendor profiles, telemetry and configuration to FOLDER [docs].
+
+    The README beside it gets its table of rules.
+    """
     if not check:
         write(folder)
         return
-    found = list(stale(folder))
+    found = [str(folder / name) for name in stale(folder)]
+    found += [_README] if readme_is_stale(folder) else []
     for name in found:
-        click.echo(f"{folder / name} is stale: run python -m teeline.proxy.docs", err=True)
+        click.echo(f"{name} is stale: run python -m teeline.proxy.docs", err=True)
     sys.exit(STALE if found else 0)
 
 

@@ -27,6 +27,7 @@ from teeline.proxy.forward import Forwarder
 from teeline.proxy.head import upstream_target
 from teeline.proxy.inspection import AsideInspector, SchemaChecker
 from teeline.proxy.memory import Inspectors
+from teeline.proxy.nnrp.capabilityfile import DocumentError, declared_in
 from teeline.proxy.observers import Observers
 from teeline.proxy.sinks import Fanout, Sink, SinkError
 from teeline.proxy.tls import TLSFilesError, towards_clients
@@ -97,7 +98,7 @@ class ProxyServer:
         self._aside = aside
         self._sinks = Fanout(sinks)
         rules = config.rules
-        inspectors = Inspectors(aside=aside is not None)
+        self._inspectors = inspectors = Inspectors(aside=aside is not None)
         self._observers = Observers(
             inspectors,
             Policy(
@@ -144,11 +145,12 @@ class ProxyServer:
         try:
             if self._config.listen_tls is not None:
                 self._tls = towards_clients(self._config.listen_tls)
+            self._inspectors.capabilities = declared_in(self._config.nnrp.capabilities)
             for address, upstreams in self._config.by_address():
                 at_once = AT_ONCE if inherited is None else 1
                 self._serve(address, [Upstream(config) for config in upstreams], at_once)
             await self._sinks.start()
-        except (SinkError, TLSFilesError) as error:
+        except (SinkError, TLSFilesError, DocumentError) as error:
             self._unbind()
             raise ServeError(str(error)) from None
         except BaseException:

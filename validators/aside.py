@@ -2,8 +2,8 @@
 
 A large document takes long to read, and other streams wait meanwhile: an inspector that may do so gives
 it away as a ``Task`` (events.Aside) and takes the report in when it comes. There are two: a request to be
-read, whose report has its outline, and an answer to be checked against that. Everything here is JSON in
-bytes, so that nothing of a peer's is ever unpickled.
+read, whose report has its outline, and an answer to be checked against that (nnrp/passed.py has a third, of
+another kind). Everything here is JSON in bytes, so that nothing of a peer's is ever unpickled.
 
 What belongs here: tasks, reports and outlines, written and read. What doesn't: doing a task (replay.py),
 and the process that does it (proxy/inspectpool.py).

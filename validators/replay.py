@@ -1,6 +1,7 @@
 """Does a task that an inspector gave away: an inspector of its own goes over that part of the exchange.
 
-What belongs here: feeding that inspector. What doesn't: tasks and reports (aside.py), and where this runs
+What belongs here: feeding that inspector, and which tasks are another's (comparisons of a bridge's two sides:
+nnrp/passed.py). What doesn't: tasks and reports (aside.py), and where this runs
 (proxy/inspectworker.py). Times are those of the task; what goes by times, or by earlier exchanges, is
 found where the exchange is, not here.
 """
@@ -16,6 +17,7 @@ from teeline.validators.events import RequestHead, ResponseHead, Task
 from teeline.validators.inspector import Inspector
 from teeline.validators.limits import Limits
 from teeline.validators.model import Ended, Exchange, Headers
+from teeline.validators.nnrp.passed import BRIDGE, compare
 
 TOO_LARGE: Final = b""
 """The report of what was inspected and can't be told in ``MAX_REPORT`` bytes."""
@@ -23,6 +25,11 @@ TOO_LARGE: Final = b""
 
 def perform(task: Task, limits: Limits) -> bytes:
     """The report of a task."""
+    report = compare(task, limits) if task.kind == BRIDGE else _inspect(task, limits)
+    return report if len(report) <= MAX_REPORT else TOO_LARGE
+
+
+def _inspect(task: Task, limits: Limits) -> bytes:
     facts = json.loads(task.header)
     exchange = Exchange()
     inspector = Inspector(exchange, limits)
@@ -31,8 +38,7 @@ def perform(task: Task, limits: Limits) -> bytes:
     if task.request:
         inspector.request_known(filled(json.loads(task.request)["outline"]))
     steps = _read_request if task.kind == REQUEST else _check_answer
-    report = steps(inspector, facts, task.pieces)
-    return report if len(report) <= MAX_REPORT else TOO_LARGE
+    return steps(inspector, facts, task.pieces)
 
 
 def _read_request(inspector: Inspector, facts: Mapping[str, Any], pieces: Sequence[bytes]) -> bytes:

@@ -23,6 +23,10 @@ from teeline.proxy.audit.lookup import Found
 from teeline.proxy.audit.reproduce import UNKNOWN, as_post
 from teeline.proxy.reports.model import TOOL, tool_version
 
+_REDACTED: Final = ("authorization", "<redacted>")
+"""Stands where a request had a key: of that, only a fingerprint was kept. Without a field in its
+place the file would say that the client sent none (request.auth-missing)."""
+
 _ENDS: Final = {
     "complete": "closed",
     "upstream_aborted": "aborted",
@@ -100,6 +104,9 @@ class Export:
         kept = [side if isinstance(side, Mapping) else {} for side in sides]
         found = [bodies.load(self._folder, k.get("sha256"), k.get("size")) for k in kept]
         request_headers, response_headers = (_headers(k.get("headers")) for k in kept)
+        client = fields.get("client")
+        if isinstance(client, Mapping) and client.get("key"):
+            request_headers.append(list(_REDACTED))
         if capture.get("state") != bodies.COMPLETE:
             why = f"the bodies are {capture.get('state')}"
             return Captured(target, None, None, request_headers, response_headers, why)

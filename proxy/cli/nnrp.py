@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import sys
 import time
@@ -20,8 +19,6 @@ from typing import Any
 import click
 
 from teeline.config.model import ListenTLS, UpstreamTLS
-from teeline.proxy.audit.record import Origin, ruleset_id
-from teeline.proxy.audit.sink import AuditSink
 from teeline.proxy.cli import CANT_RUN, USAGE
 from teeline.proxy.cli.check import (
     Outcome,
@@ -36,8 +33,8 @@ from teeline.proxy.cli.nnrpbridge import command as bridge_command
 from teeline.proxy.cli.nnrpconformance import conformance_command, vectors_command
 from teeline.proxy.cli.nnrpfiles import declared_in, read_document
 from teeline.proxy.cli.nnrpoffer import NO_DOCUMENT, as_json, inspected, is_address, lines, offered
+from teeline.proxy.cli.nnrpsinks import sinks_of, telling
 from teeline.proxy.clock import SystemClock
-from teeline.proxy.console import ConsoleSink
 from teeline.proxy.inputs.items import Problem
 from teeline.proxy.memory import Inspectors
 from teeline.proxy.nnrp.address import Address
@@ -47,10 +44,9 @@ from teeline.proxy.nnrp.tap import NnrpTap, TapError
 from teeline.proxy.nnrp.watch import Watch
 from teeline.proxy.observers import Observers
 from teeline.proxy.reports import RENDERERS
-from teeline.proxy.reports.model import Report, ReportedExchange, tool_version
+from teeline.proxy.reports.model import Report, ReportedExchange
 from teeline.proxy.schemapool import SchemaPool
 from teeline.proxy.sinks import Fanout, Sink, SinkError
-from teeline.proxy.telemetry.sink import TelemetrySink
 from teeline.proxy.text import printable
 from teeline.proxy.tls import TLSFilesError, towards_clients, towards_upstream
 from teeline.validators.checks.reporter import Reporter
@@ -265,14 +261,11 @@ def _as_object(declared: Capabilities) -> dict[str, Any]:
 # -- tap ---------------------------------------------------------------------------------------------
 
 
-@command.command(name="tap")
+@command.command(name="tap", short_help="Watch connections between clients and a server.")
 @click.option("--listen", required=True, metavar="ADDR", help="HOST:PORT or unix:PATH.")
 @click.option("--upstream", required=True, metavar="ADDR", help="The server, in the same forms.")
 @_capabilities_option
-@click.option("--select", multiple=True, metavar="PATTERN", help="Report these rules alone.")
-@click.option("--ignore", multiple=True, metavar="PATTERN", help="Don't report these rules.")
-@click.option("--audit-dir", metavar="DIR", default="teeline-data", show_default=True)
-@click.option("--no-audit", is_flag=True, help="Write no audit log.")
+@telling
 @click.option("--tls-cert", metavar="FILE", help="Certificate: ends the clients' TLS here.")
 @click.option("--tls-key", metavar="FILE", help="The certificate's key.")
 @click.option("--upstream-ca", metavar="FILE", help="Whom to trust for an upstream tls://...")
@@ -289,7 +282,7 @@ def tap_command(ctx: click.Context, /, **options: Any) -> None:
         listen, upstream = (Address.parse(options[name]) for name in ("listen", "upstream"))
         contexts = _contexts(upstream, options)
         policy = policy_of(options["select"], options["ignore"], NONE)
-        asyncio.run(_tap(listen, upstream, declared, policy, contexts, _sinks(options)))
+        asyncio.run(_tap(listen, upstream, declared, policy, contexts, sinks_of(options)))
     except (ValueError, TLSFilesError, SinkError) as error:
         click.echo(f"teeline nnrp tap: {printable(str(error), 1000)}", err=True)
         ctx.exit(USAGE)
@@ -305,17 +298,6 @@ def _contexts(upstream: Address, options: dict[str, Any]) -> dict[str, Any]:
     ours = towards_clients(ListenTLS(files[0], files[1]), ()) if files[0] is not None else None
     theirs = towards_upstream(UpstreamTLS(ca=files[2]), ()) if upstream.tls else None
     return {"accept_tls": ours, "connect_tls": theirs}
-
-
-def _sinks(options: dict[str, Any]) -> list[Sink]:
-    sinks: list[Sink] = [ConsoleSink(sys.stdout)]
-    telemetry = TelemetrySink.from_environment(os.environ, version=tool_version(), servers={})
-    if telemetry is not None:
-        sinks.append(telemetry)
-    if not options["no_audit"]:
-        origin = Origin(tool_version(), ruleset_id(register()), ())
-        sinks.append(AuditSink(Path(options["audit_dir"]), origin=origin))
-    return sinks
 
 
 async def _tap(

@@ -84,7 +84,7 @@ def _upstream(options: dict[str, Any]) -> UpstreamOptions:
 # -- adapter -----------------------------------------------------------------------------------------
 
 
-@click.command(name="adapter")
+@click.command(name="adapter", short_help="Serve an OpenAI server over NNRP.")
 @click.option(
     "--listen",
     required=True,

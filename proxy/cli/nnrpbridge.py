@@ -9,25 +9,40 @@ from __future__ import annotations
 import asyncio
 import signal
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from teeline.config.model import ListenAddress, ListenTLS, UpstreamTLS
 from teeline.proxy.cli import CANT_RUN, USAGE
+from teeline.proxy.cli.check import policy_of
 from teeline.proxy.cli.nnrpfiles import declared_in
+from teeline.proxy.cli.nnrpsinks import sinks_of, telling
+from teeline.proxy.clock import SystemClock
+from teeline.proxy.inspectpool import InspectPool
+from teeline.proxy.memory import Inspectors
 from teeline.proxy.nnrp.bridge.asked import BASELINE, hint_fields
+from teeline.proxy.nnrp.bridge.compare import Comparer
 from teeline.proxy.nnrp.bridge.handler import Times
 from teeline.proxy.nnrp.bridge.server import BridgeError, BridgeOptions, BridgeServer
 from teeline.proxy.nnrp.client import ClientLimits, NnrpClient
 from teeline.proxy.nnrp.clientlink import Endpoint
+from teeline.proxy.observers import Observers
+from teeline.proxy.sinks import Fanout, Sink, SinkError
 from teeline.proxy.text import printable
 from teeline.proxy.tls import TLSFilesError, towards_clients, towards_upstream
+from teeline.proxy.workers import WorkerError
+from teeline.validators.policy import Policy
+from teeline.validators.profiles import NONE
 
 _MIB = 1024 * 1024
 _SECONDS = click.FloatRange(min=0, min_open=True)
+_SETTLE_SECONDS = 10.0
+"""For comparisons that are not done when the bridge has stopped."""
+_DRAIN_SECONDS = 5.0
 
 
 @click.command(name="bridge")
@@ -66,6 +81,9 @@ _SECONDS = click.FloatRange(min=0, min_open=True)
               metavar="MIB", help="Size of one packet of the server at most.")  # fmt: skip
 @click.option("--grace", type=_SECONDS, default=25.0, show_default=True, metavar="SECONDS",
               help="For open answers at the end.")  # fmt: skip
+@click.option("--check", is_flag=True,
+              help="Compare each request's HTTP side with its NNRP side, and tell what differs.")  # fmt: skip
+@telling
 @click.option("--tls-cert", metavar="FILE", help="Certificate for https in front.")
 @click.option("--tls-key", metavar="FILE", help="The certificate's key.")
 @click.option("--upstream-ca", metavar="FILE", help="Whom to trust for nnrps:// and wss://.")
@@ -77,6 +95,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     them. Nobody is asked for a key, and none is passed on: listen where only those can connect who
     may. SIGINT or SIGTERM ends it when open answers are through.
 
+    With --check the two sides of each request are compared behind its answer, in a process beside this
+    one; what differs is written to stdout, to the audit log and to OpenTelemetry. --select, --ignore,
+    --audit-dir and --no-audit are about that.
+
     Exit status: 0 after a signal, 2 wrong usage, 3 could not run.
     """
     try:
@@ -86,8 +108,9 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         cert, key = _path(options["tls_cert"]), _path(options["tls_key"])
         front = towards_clients(ListenTLS(cert, key)) if cert is not None else None
         behind = _towards_server(endpoint, _path(options["upstream_ca"]))
-        asyncio.run(_bridge(listen, endpoint, made, _limits(options), front, behind))
-    except (ValueError, TLSFilesError) as error:
+        check = _check(options) if options["check"] else None
+        asyncio.run(_bridge(listen, endpoint, made, _limits(options), front, behind, check))
+    except (ValueError, TLSFilesError, SinkError) as error:
         click.echo(f"teeline nnrp bridge: {printable(str(error), 1000)}", err=True)
         ctx.exit(USAGE)
     except BridgeError as error:
@@ -130,6 +153,18 @@ def _limits(options: dict[str, Any]) -> ClientLimits:
     )
 
 
+class _Check(NamedTuple):
+    """What is told of comparisons, and whom."""
+
+    policy: Policy
+    sinks: Sequence[Sink]
+
+
+def _check(options: dict[str, Any]) -> _Check:
+    """Raises SinkError, and UsageError for rules that there are not."""
+    return _Check(policy_of(options["select"], options["ignore"], NONE), sinks_of(options))
+
+
 async def _bridge(
     listen: ListenAddress,
     endpoint: Endpoint,
@@ -137,26 +172,49 @@ async def _bridge(
     limits: ClientLimits,
     front: ssl.SSLContext | None,
     behind: ssl.SSLContext | None,
+    check: _Check | None,
 ) -> None:
-    """Serves until a signal comes; a second one ends it at once. Raises BridgeError."""
+    """Serves until a signal comes; a second one ends it at once. Raises BridgeError, SinkError."""
     stop, stop_now = asyncio.Event(), asyncio.Event()
     _on_signals(lambda: stop_now.set() if stop.is_set() else stop.set())
     client = NnrpClient(endpoint, tls=behind, limits=limits)
-    server = BridgeServer(client, options)
-    bound = await server.start(listen, front)
-    scheme = "https" if front is not None else "http"
-    click.echo(f"OPENAI_BASE_URL={scheme}://{bound}/v1 -> {endpoint}", err=True)
-    names = ", ".join(printable(name) for name in options.capabilities.operations)
-    click.echo(f"teeline nnrp bridge: {names}", err=True)
-    await stop.wait()
-    stopping = asyncio.create_task(server.stop())
-    waiting = asyncio.create_task(stop_now.wait())
-    await asyncio.wait({stopping, waiting}, return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
-    if not stopping.done():
-        server.hurry()
-    await stopping
-    await client.close()
+    async with _comparing(check) as comparer:
+        server = BridgeServer(client, options, comparer)
+        bound = await server.start(listen, front)
+        scheme = "https" if front is not None else "http"
+        click.echo(f"OPENAI_BASE_URL={scheme}://{bound}/v1 -> {endpoint}", err=True)
+        names = ", ".join(printable(name) for name in options.capabilities.operations)
+        click.echo(f"teeline nnrp bridge: {names}", err=True)
+        await stop.wait()
+        stopping = asyncio.create_task(server.stop())
+        waiting = asyncio.create_task(stop_now.wait())
+        await asyncio.wait({stopping, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if not stopping.done():
+            server.hurry()
+        await stopping
+        await client.close()
+
+
+@asynccontextmanager
+async def _comparing(check: _Check | None) -> AsyncIterator[Comparer | None]:
+    """What compares, and at the end the time for what is still to be told. Raises SinkError, BridgeError."""
+    if check is None:
+        yield None
+        return
+    fanout, clock = Fanout(check.sinks), SystemClock()
+    await fanout.start()
+    try:
+        async with InspectPool() as pool:
+            observers = Observers(Inspectors(), check.policy, fanout, clock)
+            comparer = Comparer(observers, clock, pool)
+            yield comparer
+            await comparer.settle(_SETTLE_SECONDS)
+        await fanout.drain(_DRAIN_SECONDS)
+    except WorkerError as error:
+        raise BridgeError(f"nothing can compare: {error}") from None
+    finally:
+        await fanout.close()
 
 
 def _on_signals(act: Callable[[], None]) -> None:

@@ -43,7 +43,7 @@ from teeline.validators.nnrp.capabilities import Capabilities
 FAILED = 1
 
 
-@click.command(name="conformance")
+@click.command(name="conformance", short_help="Run recipes against an NNRP server.")
 @click.option(
     "--profile",
     metavar="MANIFEST",
@@ -219,7 +219,7 @@ def _write(path: str, value: Mapping[str, Any]) -> None:
 # -- vectors -----------------------------------------------------------------------------------------
 
 
-@click.command(name="vectors")
+@click.command(name="vectors", short_help="Write raw bytes and the rules they break.")
 @click.option("--output", metavar="FILE", default="-", help="Write them there instead of stdout.")
 @click.option(
     "--kind",

@@ -1,6 +1,7 @@
-"""Capability documents as files that commands of ``teeline nnrp`` are given.
+"""Capability documents as commands of ``teeline nnrp`` are given them.
 
-What belongs here: reading them within bounds. What doesn't: what a document says (validators/nnrp).
+What belongs here: a file that can't be used is wrong usage. What doesn't: reading it
+(proxy/nnrp/capabilityfile.py), what a document says (validators/nnrp).
 """
 
 from __future__ import annotations
@@ -9,28 +10,21 @@ from pathlib import Path
 
 import click
 
-from teeline.proxy.text import printable
-from teeline.validators.nnrp.capabilities import Capabilities, capabilities_of
-
-_MAX_DOCUMENT = 1024 * 1024
+from teeline.proxy.nnrp import capabilityfile
+from teeline.validators.nnrp.capabilities import Capabilities
 
 
 def read_document(path: str) -> bytes:
-    """A capability document's bytes."""
+    """A capability document's bytes. Raises UsageError."""
     try:
-        with Path(path).open("rb") as stream:
-            data = stream.read(_MAX_DOCUMENT + 1)
-    except OSError as error:
-        raise click.UsageError(f"{printable(path)}: {error.strerror}") from None
-    if len(data) > _MAX_DOCUMENT:
-        raise click.UsageError(f"{printable(path)}: larger than {_MAX_DOCUMENT} bytes")
-    return data
+        return capabilityfile.read_document(Path(path))
+    except capabilityfile.DocumentError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def declared_in(path: str | None) -> Capabilities | None:
-    if path is None:
-        return None
-    capabilities = capabilities_of(read_document(path))
-    if capabilities is None:
-        raise click.UsageError(f"{printable(path)}: no JSON object")
-    return capabilities
+    """What a document declares; None for no file. Raises UsageError."""
+    try:
+        return capabilityfile.declared_in(None if path is None else Path(path))
+    except capabilityfile.DocumentError as error:
+        raise click.UsageError(str(error)) from None

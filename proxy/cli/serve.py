@@ -64,7 +64,7 @@ QUIET_SECONDS = 60.0
 @click.option(
     "--admin",
     metavar="HOST:PORT|off",
-    help="Where health, metrics and status are asked for [127.0.0.1:8788].",
+    help="Where the live page, health and metrics are [127.0.0.1:8788].",
 )
 @click.option("--config", "file", metavar="FILE", envvar="TEELINE_CONFIG", help="A YAML file.")
 @click.option("--audit-dir", metavar="DIR", help="Folder of the audit log [teeline-data].")

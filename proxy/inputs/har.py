@@ -41,6 +41,10 @@ _SAFE: Final = "!#$%&'()*+,/:;=?@[]<>{}|^`\"\\"
 _LOOKED_AT: Final = 4096
 _FIELD_LINE = re.compile(rb"^(data|event|id|retry)?:", re.M)
 _BODILESS: Final = frozenset({204, 304})
+_TAKEN_OUT: Final = ("authorization", "cookie")
+"""Fields that Chrome leaves out of a HAR unless it is told to keep sensitive data (since version 130)."""
+_REDACTED: Final = ("authorization", "<redacted>")
+"""Stands in their place: nobody can tell such a client from one that has no key."""
 
 
 class HarError(ValueError):
@@ -65,17 +69,34 @@ def items(document: Mapping[str, Any], file: str, now: float) -> Iterator[Item |
     if not isinstance(entries, list):
         yield Problem(file, "not a HAR: log.entries must be a list")
         return
+    taken_out = [_REDACTED] if _is_sanitised(document["log"], entries) else []
     calls = 0
     for number, entry in enumerate(entries, 1):
         try:
             if not _is_call(entry):
                 continue
             calls += 1
-            yield Item(file, _name(entry, number), _exchange(entry, now))
+            yield Item(file, _name(entry, number), _exchange(entry, now, taken_out))
         except HarError as error:
             yield Problem(file, f"entry {number}: {error}")
     if calls == 0:
         yield Problem(file, f"none of its {len(entries)} entries looks like a call of the API")
+
+
+def _is_sanitised(log: Mapping[str, Any], entries: Sequence[Any]) -> bool:
+    """Whether the recorder takes keys out, and none of this file's entries has any."""
+    creator = log.get("creator")
+    if not isinstance(creator, Mapping) or creator.get("name") != "WebInspector":
+        return False
+    return not any(_has_what_is_taken_out(entry) for entry in entries)
+
+
+def _has_what_is_taken_out(entry: Any) -> bool:
+    try:
+        fields = _headers(_object(entry, "request"), "request")
+    except HarError:
+        return False
+    return any(name.lower() in _TAKEN_OUT for name, _ in fields)
 
 
 def _is_call(entry: Any) -> bool:
@@ -115,7 +136,9 @@ def _name(entry: Mapping[str, Any], number: int) -> str:
     return f"entry {number}"
 
 
-def _exchange(entry: Mapping[str, Any], now: float) -> RecordedExchange | Exchange:
+def _exchange(
+    entry: Mapping[str, Any], now: float, taken_out: Sequence[tuple[str, str]]
+) -> RecordedExchange | Exchange:
     request, response = _object(entry, "request"), _object(entry, "response")
     method, url = _text(request, "request", "method"), _text(request, "request", "url")
     if not _METHOD.match(method):
@@ -130,9 +153,10 @@ def _exchange(entry: Mapping[str, Any], now: float) -> RecordedExchange | Exchan
     body = _response_body(response, status)
     if body.data is None and method != "HEAD":
         return _unseen(method, target, status, NO_BODY)
+    headers = _headers(request, "request")
     return RecordedExchange(
         name="",
-        request=RequestHead(method, target, _headers(request, "request")),
+        request=RequestHead(method, target, (*headers, *taken_out) if headers else ()),
         request_body=_request_body(request),
         response=ResponseHead(status, _response_headers(response, encoded=body.encoded)),
         reads=(body.data,) if body.data else (),

@@ -27,19 +27,9 @@ from teeline.proxy.nnrp.clientoperation import (
 from teeline.validators.wire import nnrpencode as encode
 from teeline.validators.wire.nnrp import (
     METADATA_LENGTHS,
-    PRELUDE_BYTES,
-    STRUCTURED_EVENT,
     Message,
     Packet,
     Splitter,
-    control_meta,
-    descriptors_of,
-    error_meta,
-    open_ack_meta,
-    partial_meta,
-    payload_start,
-    prelude_of,
-    result_meta,
 )
 from teeline.validators.wire.nnrpcodes import (
     CancelReason,
@@ -49,6 +39,18 @@ from teeline.validators.wire.nnrpcodes import (
     SessionStatus,
 )
 from teeline.validators.wire.nnrpcontrol import close_meta, retry_after_ms
+from teeline.validators.wire.nnrplayout import (
+    PRELUDE_BYTES,
+    STRUCTURED_EVENT,
+    control_meta,
+    descriptors_of,
+    error_meta,
+    open_ack_meta,
+    partial_meta,
+    payload_start,
+    prelude_of,
+    result_meta,
+)
 
 _DIAGNOSTIC: Final = 512
 """Bytes of a peer's diagnostic text that are kept."""

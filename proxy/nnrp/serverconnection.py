@@ -23,9 +23,6 @@ from teeline.validators.wire.nnrp import (
     Message,
     Packet,
     Splitter,
-    control_meta,
-    open_meta,
-    submit_meta,
 )
 from teeline.validators.wire.nnrpcodes import (
     DropReason,
@@ -35,6 +32,11 @@ from teeline.validators.wire.nnrpcodes import (
     SessionStatus,
 )
 from teeline.validators.wire.nnrpcontrol import close_meta
+from teeline.validators.wire.nnrplayout import (
+    control_meta,
+    open_meta,
+    submit_meta,
+)
 
 log = logging.getLogger("teeline.nnrp")
 

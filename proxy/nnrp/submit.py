@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 from teeline.proxy.nnrp.documents import refused
 from teeline.validators.wire.nnrp import (
+    Packet,
+)
+from teeline.validators.wire.nnrplayout import (
     DESCRIPTOR_BYTES,
     SNAPSHOT,
     STRUCTURED_EVENT,
-    Packet,
     Prelude,
     SubmitMeta,
     descriptors_of,

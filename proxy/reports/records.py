@@ -200,8 +200,9 @@ def _timeline(fields: Mapping[str, Any]) -> Iterator[Text]:
         line.append(f"+{offset - start:9.3f} s  {printable(str(kind), 20):<10}")
         line.append(f" event {index}" if index else "")
         line.append(f"  {_size(str(kind), size)}", "dim")
-        names = broken.get(index, ()) if kind == "violation" else ()
-        yield line.append("  " + ", ".join(names) if names else "", "red")
+        # An entry each, in the order in which they were found.
+        names = broken.get(index) if kind == "violation" else None
+        yield line.append(f"  {names.pop(0)}" if names else "", "red")
 
 
 def _size(kind: str, size: Any) -> str:

@@ -14,7 +14,15 @@ import pytest
 from teeline.proxy.nnrp.address import Address
 from teeline.proxy.nnrp.opening import open_once
 from teeline.validators.model import Exchange, Severity
-from teeline.validators.wire.nnrp import Message, Splitter, prelude_of, result_meta, submit_meta
+from teeline.validators.wire.nnrp import (
+    Message,
+    Splitter,
+)
+from teeline.validators.wire.nnrplayout import (
+    prelude_of,
+    result_meta,
+    submit_meta,
+)
 from tests.clients import nnrp_sdk as sdk
 from tests.clients.conftest import Start
 from tests.clients.peers import Loop, breaches, free_port

@@ -17,7 +17,10 @@ from teeline.proxy.nnrp.adapter.service import Adapter
 from teeline.proxy.nnrp.address import Address
 from teeline.proxy.nnrp.server import NnrpServer
 from teeline.validators.model import Severity
-from teeline.validators.wire.nnrp import payload_start, prelude_of
+from teeline.validators.wire.nnrplayout import (
+    payload_start,
+    prelude_of,
+)
 from tests.clients import nnrp_sdk as sdk
 from tests.clients.peers import Loop, free_port
 from tests.proxy.nnrp.conformance.servers import upstream

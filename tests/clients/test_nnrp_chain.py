@@ -1,13 +1,13 @@
 """OpenAI's package -> teeline -> bridge -> tap -> adapter -> llama.cpp's server, and all that it takes.
 
 What belongs here: what a program gets to see is what the engine says, and what teeline finds of both
-protocols on the way: nothing.
+protocols on the way, and of the bridge between them: nothing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -29,6 +29,7 @@ from tests.clients.conftest import Start
 from tests.clients.peers import Loop, Teeline, breaches
 from tests.clients.sdk import WEATHER, Outcome, ask, ask_helper, ask_responses
 from tests.clients.test_llama_server import KNOWN_OF_RESPONSES, request
+from tests.proxy.nnrp.bridge.bridged import comparing
 from tests.proxy.nnrp.peers import Kept, tapping
 
 LOOPBACK = Address("127.0.0.1", 0)
@@ -45,9 +46,11 @@ ENGINE = {
 class Chain:
     """The whole way; ``base_url`` is teeline's."""
 
-    def __init__(self, front: Teeline, kept: Kept, settle: Callable[[], None]) -> None:
+    def __init__(
+        self, front: Teeline, kept: Kept, compared: Kept, settle: Callable[[], None]
+    ) -> None:
         self.base_url = front.base_url
-        self._front, self._kept, self._settle = front, kept, settle
+        self._front, self._kept, self._compared, self._settle = front, kept, compared, settle
 
     def over_http(self) -> Exchange:
         return self._front.exchange()
@@ -65,20 +68,31 @@ class Chain:
         assert operations
         for operation in operations:
             assert breaches(operation) - ENGINE == set(), operation.operation
+        assert len(self._compared.closed_) == len(operations)
+        assert self._compared.rules == []
+        assert {comparison.inspection for comparison in self._compared.closed_} == {"full"}
         return exchange
 
 
 @asynccontextmanager
-async def _bridged(engine: str, kept: Kept) -> AsyncIterator[tuple[str, NnrpClient]]:
-    """Bridge, tap and adapter before an engine; the bridge's base URL."""
+async def _bridged(
+    engine: str, kept: Kept, compared: Kept
+) -> AsyncIterator[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
+    """Bridge, tap and adapter before an engine: the bridge's base URL, and how to end its connections."""
     async with Upstream(UpstreamOptions(engine)) as upstream:
         server = NnrpServer(LOOPBACK, Adapter(upstream))
         tap, observers = tapping(await server.start(), LOOPBACK, [kept])
         client = NnrpClient(Endpoint(await tap.start()))
-        bridge = BridgeServer(client, BridgeOptions(capabilities=OFFERED))
+        comparer = comparing(compared)
+        bridge = BridgeServer(client, BridgeOptions(capabilities=OFFERED), comparer)
+
+        async def settled() -> None:
+            await client.close()
+            await comparer.settle(30)
+
         bound = await bridge.start(ListenAddress("127.0.0.1", 0))
         try:
-            yield f"http://{bound}/v1", client
+            yield f"http://{bound}/v1", settled
         finally:
             bridge.hurry()
             await bridge.stop()
@@ -90,9 +104,9 @@ async def _bridged(engine: str, kept: Kept) -> AsyncIterator[tuple[str, NnrpClie
 
 @pytest.fixture
 def chain(llama_server: str, loop: Loop, teeline: Start) -> Iterator[Chain]:
-    kept = Kept()
-    with loop.within(_bridged(llama_server, kept)) as (url, client):
-        yield Chain(teeline(url), kept, lambda: loop.run(client.close()))
+    kept, compared = Kept(), Kept()
+    with loop.within(_bridged(llama_server, kept, compared)) as (url, settled):
+        yield Chain(teeline(url), kept, compared, lambda: loop.run(settled()))
 
 
 def _texts(outcome: Outcome) -> str:

@@ -17,6 +17,7 @@ from teeline.config.model import (
     InspectPoolConfig,
     ListenAddress,
     ListenTLS,
+    NnrpConfig,
     ProxyURL,
     SchemaConfig,
     Timeouts,
@@ -94,6 +95,7 @@ audit: {enabled: false, dir: /var/log/teeline}
 shutdown: {deadline: 0}
 schema: {timeout: 0.5, processes: 2, queue: 3, memory: 4}
 inspect_pool: {processes: 2, queue: 3, memory: 4, timeout: 5, patience: 6}
+nnrp: {capabilities: caps.json}
 workers: 7
 """,
         encoding="utf-8",
@@ -117,6 +119,7 @@ workers: 7
     assert config.shutdown.deadline == 0.0
     assert config.schema == SchemaConfig(0.5, 2, 3, 4)
     assert config.inspect_pool == InspectPoolConfig(2, 3, 4, 5.0, 6.0)
+    assert config.nnrp == NnrpConfig(Path("caps.json"))
     assert config.workers == 7
 
 
@@ -201,6 +204,18 @@ def test_a_value_that_cannot_be_is_refused_with_its_place(
     (line,) = problems(file, text)
     assert line.startswith(f"teeline.yaml:{problem}")
     assert "sk-secret" not in line
+
+
+def test_the_capability_document_is_a_path_or_none(file: Path) -> None:
+    variable = {"TEELINE__NNRP__CAPABILITIES": "other.json"}
+    assert load(environ=variable, flags=[UPSTREAM]).nnrp.capabilities == Path("other.json")
+    assert load(flags=[UPSTREAM]).nnrp.capabilities is None
+    text = "upstreams: [{url: https://h}]\nnnrp: {capability: x}\n"
+    (line,) = problems(file, text)
+    assert line.startswith("teeline.yaml:2:8: ") and "capabilities" in line
+    text = "upstreams: [{url: https://h}]\nnnrp: {capabilities: [x]}\n"
+    (line,) = problems(file, text)
+    assert line.startswith("teeline.yaml:2:") and "`capabilities`: is a list, not text" in line
 
 
 def test_an_unknown_variable_is_named() -> None:

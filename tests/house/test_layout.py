@@ -87,6 +87,7 @@ def _tests_the_package(test: Path, sources: set[Path]) -> bool:
         "test_cases.py",
         "test_cuts.py",
         "test_hostile.py",
+        "test_price.py",
     }
     name = test.name.removeprefix("test_").removesuffix(".py")
     return test.name in crossing or test.parent / name / "__init__.py" in sources

@@ -7,14 +7,31 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from teeline.proxy.docs import main, pages, stale, write
+from teeline.proxy.docs import main, pages, readme_is_stale, stale, with_table, write
 
-DOCS = Path(__file__).parents[2] / "docs"
+README = Path(__file__).parents[2] / "README.md"
+DOCS = README.parent / "docs"
 
 
 def test_the_pages_in_the_repository_are_fresh() -> None:
     """Otherwise run ``python -m teeline.proxy.docs``."""
     assert list(stale(DOCS)) == []
+    assert not readme_is_stale(DOCS)
+    assert "| [chatstream](docs/rules/chatstream.md) |" in with_table(README.read_text("utf-8"))
+
+
+def test_the_table_of_rules_in_a_readme_is_written_and_nothing_beside_it(tmp_path: Path) -> None:
+    readme, folder = tmp_path / "README.md", tmp_path / "docs"
+    readme.write_text("before\n<!-- rules (made) -->\nold\n<!-- /rules -->\nafter\n")
+    result = CliRunner().invoke(main, [str(folder), "--check"])
+    assert (result.exit_code, "README.md is stale" in result.stderr) == (1, True)
+    write(folder)
+    lines = readme.read_text().splitlines()
+    assert lines[:2] == ["before", "<!-- rules (made) -->"]
+    assert lines[2].startswith("| family |")
+    assert lines[-2:] == ["<!-- /rules -->", "after"]
+    assert "old" not in lines
+    assert CliRunner().invoke(main, [str(folder), "--check"]).exit_code == 0
 
 
 def test_what_was_written_is_fresh_and_complete(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from teeline.validators.checks import document as document_module
 from teeline.validators.events import Report, RequestHead, Task
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Exchange, Violation
-from teeline.validators.wire.json import Document, decode
+from teeline.validators.wire.json import Document, decode, decode_leniently
 from tests.proxy.raw import Recorder, Wire, client, proxy, raw_upstream, run
 
 T = TypeVar("T")
@@ -206,12 +206,15 @@ def test_a_large_exchange_beside_a_stream_is_never_decoded_in_our_process(
 ) -> None:
     sizes: list[int] = []
 
-    def spy(data: bytes, max_depth: int = 128) -> Document:
-        sizes.append(len(data))
-        return decode(data, max_depth)
+    def spied(real: Callable[[bytes, int], Document]) -> Callable[[bytes, int], Document]:
+        def spy(data: bytes, max_depth: int = 128) -> Document:
+            sizes.append(len(data))
+            return real(data, max_depth)
 
-    for module in (inspector_module, document_module):
-        monkeypatch.setattr(module, "decode", spy)
+        return spy
+
+    monkeypatch.setattr(inspector_module, "decode_leniently", spied(decode_leniently))
+    monkeypatch.setattr(document_module, "decode", spied(decode))
 
     async def both() -> tuple[list[Exchange], int, list[Exchange]]:
         async with InspectPool(timeout=LONG, patience=LONG) as pool:

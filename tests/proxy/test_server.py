@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from pathlib import Path
 
 import pytest
 
-from teeline.config.model import Config, ListenAddress, UpstreamConfig, UpstreamURL
+from teeline.config.model import (
+    Config,
+    ListenAddress,
+    NnrpConfig,
+    UpstreamConfig,
+    UpstreamURL,
+)
 from teeline.proxy.server import (
     ProxyServer,
     Route,
@@ -133,6 +140,23 @@ def test_a_sink_that_cannot_start_leaves_nothing_open() -> None:
         with pytest.raises(ServeError, match=r"^the sink's folder can't be written$"):
             await server.start()
         assert started.life == ["start", "close"]
+        with socket.create_server(("127.0.0.1", address.port)):
+            await server.stop(0)
+
+    run(test())
+
+
+def test_a_capability_document_that_cannot_be_used_leaves_nothing_open(tmp_path: Path) -> None:
+    async def test() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            address = ListenAddress("127.0.0.1", probe.getsockname()[1])
+        relay, nnrp = (
+            UpstreamConfig(UpstreamURL.parse("http://h")),
+            NnrpConfig(tmp_path / "no.json"),
+        )
+        server = ProxyServer(Config((relay,), address, nnrp=nnrp), [])
+        with pytest.raises(ServeError, match=r"no\.json: No such file or directory$"):
+            await server.start()
         with socket.create_server(("127.0.0.1", address.port)):
             await server.stop(0)
 

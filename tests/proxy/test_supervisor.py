@@ -339,6 +339,19 @@ def test_what_no_worker_can_do_stops_the_start_with_the_workers_words(tmp_path: 
     run(test())
 
 
+def test_a_capability_document_that_workers_can_t_use_stops_the_start(tmp_path: Path) -> None:
+    """Each worker reads it for itself."""
+
+    async def test() -> None:
+        nnrp = {"capabilities": str(tmp_path / "none.json")}
+        supervisor = Watched(configured("http://127.0.0.1:1", None, nnrp=nnrp))
+        with pytest.raises(ServeError, match=r"none\.json: No such file or directory$"):
+            await supervisor.start()
+        await supervisor.close()
+
+    run(test())
+
+
 def test_a_port_in_use_is_said_before_any_worker_is_started() -> None:
     async def test() -> None:
         async with answering(OK) as upstream:

@@ -14,6 +14,7 @@ from teeline.config.model import (
     CaptureConfig,
     Config,
     ListenAddress,
+    NnrpConfig,
     RulesConfig,
     UpstreamConfig,
     UpstreamURL,
@@ -59,6 +60,7 @@ async def passed(
     *,
     switch: bytes = SWITCH,
     rules: RulesConfig | None = None,
+    nnrp: NnrpConfig | None = None,
     sinks: Sequence[Sink] = (),
     path: bytes = b"/v1/responses",
     **options: Any,
@@ -80,6 +82,7 @@ async def passed(
             upstreams=(UpstreamConfig(UpstreamURL.parse(upstream.url), "relay"),),
             listen=ListenAddress("127.0.0.1", 0),
             rules=rules or RulesConfig(),
+            nnrp=nnrp or NnrpConfig(),
         )
         async with (
             serving(config, recorder, *sinks, **options) as (_, ports),
@@ -238,6 +241,17 @@ def test_a_websocket_that_carries_nnrp_is_inspected_as_nnrp() -> None:
     assert (connection.operation, connection.status) == ("connection", 101)
     assert operation.inspection == connection.inspection == "full"
     assert (operation.ended, connection.ended) == (Ended.COMPLETE, Ended.COMPLETE)
+
+
+@pytest.mark.parametrize("name", ["responses.create", "chat.completions.create"])
+def test_operations_are_held_against_the_configured_document(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "capabilities.json"
+    file.write_text(json.dumps({"operations": [{"name": name}]}))
+    recorder = Recorder()
+    sides = nnrp(Side.REQUEST), nnrp(Side.RESPONSE)
+    run(passed(recorder, *sides, path=b"/nnrp", nnrp=NnrpConfig(file)))
+    undeclared = name == "responses.create"
+    assert ("nnrp.envelope-operation-undeclared" in found(recorder)) is undeclared
 
 
 def test_a_websocket_that_carries_something_else_is_said_to_be_unread() -> None:

@@ -15,9 +15,18 @@ from typing import Any, Final, NamedTuple
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.joined import Joined, Texts
 from teeline.validators.events import Output
-from teeline.validators.fields.nnrp import COMPLETED, ERROR, OPERATIONS, TEXT, TOOL_EVENTS
+from teeline.validators.fields.nnrp import (
+    COMPLETED,
+    DELTA,
+    ERROR,
+    OPERATIONS,
+    STARTED,
+    TEXT,
+    TOOL_EVENTS,
+)
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Exchange, Side, Unit
+from teeline.validators.nnrp.events import chunk_texts
 from teeline.validators.nnrp.jsonvalue import Number, fingerprint, value_of
 from teeline.validators.operation import Operation as Api
 from teeline.validators.operation import asks_in_body, model_of, operation_of
@@ -26,6 +35,10 @@ MAX_CHUNKS: Final = 16_384
 """Chunks of one stream whose fingerprints are kept."""
 _RESPONSES_TEXT: Final = "response.output_text.delta"
 _HTTP_FAILURES: Final = frozenset({"error", "response.failed"})
+_CHUNK: Final = "chat.completion.chunk"
+_REPLAYED: Final = frozenset({TEXT, STARTED, DELTA})
+"""Events whose chunks can be replayed in their place."""
+_FIRST: Final = Number("0")
 _NAMES: Final[Mapping[Api, str]] = {api: name for name, api in OPERATIONS.items()}
 
 
@@ -84,6 +97,8 @@ class Bridge:
         self._operation_seen = False
         self._nnrp_texts: dict[Any, Joined] = {}
         self._chunks = _Chunks()
+        self._origin: _Origin | None = None  # whose chunks the stream consists of
+        self._final_texts: dict[Any, tuple[int, bytes]] = {}
         self._completed: bytes | None = None
         self._success = False
         self._failed = False
@@ -92,6 +107,16 @@ class Bridge:
         # doubts: what was compared less than whole is not compared
         self._blind = False
         self._full = False
+
+    @property
+    def context(self) -> Context:
+        """The exchange and its findings, for a report."""
+        return self._ctx
+
+    def missing(self, reason: str) -> None:
+        """Not all of the answer is told, for a reason that ``inspection`` gets to say."""
+        self._ctx.partial(reason)
+        self._blind = True
 
     # -- HTTP ------------------------------------------------------------------------------------------
 
@@ -158,8 +183,12 @@ class Bridge:
         text = value.get("delta")
         if kind == TEXT and isinstance(text, str):
             self._heard(self._nnrp_texts, self._key(value.get("index")), text)
+        if kind == COMPLETED:
+            self._finished(value.get("body"))
         if kind == TEXT or kind in TOOL_EVENTS:
             chunk = value.get("openai_chunk")
+            if self._front is Front.HTTP and not self._is_replayable(kind, value, chunk):
+                chunk = None
             who = (kind, _word(value, "call_id") or self._key(value.get("index")))
             self._full |= not self._chunks.add(fingerprint(chunk) if chunk else None, who)
 
@@ -179,6 +208,7 @@ class Bridge:
         body = value.get("body") if isinstance(value, dict) else None
         if kind == COMPLETED and isinstance(body, dict):
             self._completed = fingerprint(body)
+            self._finished(body)
 
     # -- what is kept ----------------------------------------------------------------------------------
 
@@ -205,6 +235,27 @@ class Bridge:
             texts[key] = Joined(self._texts, "text")
         texts[key].add(text)
 
+    def _is_replayable(self, kind: str, event: Mapping[str, Any], chunk: Any) -> bool:
+        """Whether an event's chunk is to be found in the HTTP stream.
+
+        It isn't where the stream can't hold it: a chunk of another stream than that which has begun, one with
+        usage (whether it was asked for is the client's matter), one that isn't whole or does not say what its
+        event says. Streams of Responses are made throughout.
+        """
+        told = event.get("arguments_delta" if kind == DELTA else "delta")
+        if kind not in _REPLAYED or self._named == _NAMES[Api.RESPONSES] or told == "":
+            return False
+        origin = _origin(chunk, told)
+        self._origin = self._origin or origin
+        return origin is not _MADE and origin == self._origin
+
+    def _finished(self, body: Any) -> None:
+        """Keeps what the final body says: a stream owes the texts of which no event told anything."""
+        for key, text in _final_texts(body)[: self._ctx.limits.choices]:
+            whole = Joined(self._texts, "text")
+            whole.add(text)
+            self._final_texts[key] = whole.fingerprint()
+
     def _count(self, counts: Counter[bytes], print_: bytes) -> None:
         if len(counts) >= MAX_CHUNKS and print_ not in counts:
             self._full = True
@@ -225,19 +276,26 @@ class Bridge:
         if self._asked is not None and self._operation_seen:
             self._compare_requests(self._asked)
         whole = self._http_end is HttpEnd.WHOLE
-        if self._front is Front.HTTP and self._failed and whole and self._answered_well():
+        lost = self._front is Front.HTTP and self._failed and not self._blind
+        if lost and whole and self._answered_well():
             report("nnrp.bridge-error-lost", detail=f"response.error became status {self._status}")
-        if whole and self._success and self._answered_well() and not self._blind:
+        comparable = self._success and not self._blind and not self._is_another
+        if whole and comparable and self._answered_well():
             self._compare_answers()
         self._look_at_disconnect(at)
         return report.drain()
+
+    @property
+    def _is_another(self) -> bool:
+        """Whether the operation isn't the path's: its answer is then another one, too."""
+        return self._named is not None and self._asked is not None and self._named != self._wanted
 
     def _answered_well(self) -> bool:
         return 200 <= self._status < 300 and not self._http_failed
 
     def _compare_requests(self, asked: _Request) -> None:
         report = self._report
-        if self._named is not None and self._named != self._wanted:
+        if self._is_another:
             detail = f"the path is that of {self._wanted or 'no operation of the profile'}"
             report("nnrp.bridge-operation-wrong", "/operation", detail=detail)
         submitted = self._submitted
@@ -274,13 +332,19 @@ class Bridge:
         return max(0, extra - self._chunks.without)
 
     def _changed_text(self) -> int:
-        """In how many choices the texts differ; where one side has none, it is empty."""
+        """In how many choices the texts differ; where one side has none, it is empty.
+
+        What no event told may come from the final body: the text of a choice, items of a response.
+        """
         changed = 0
         for key in self._http_texts.keys() | self._nnrp_texts.keys():
-            ours, theirs = self._http_texts.get(key), self._nnrp_texts.get(key)
-            told = [text.fingerprint() for text in (ours, theirs) if text is not None]
-            changed += told[0] != told[1] if len(told) == 2 else told[0][0] != 0
+            said, told = self._whole(self._http_texts, key), self._whole(self._nnrp_texts, key)
+            at_last = self._final_texts.get(key) if key is None or not told[0] else told
+            changed += said not in (told, at_last)
         return changed
+
+    def _whole(self, texts: Mapping[Any, Joined], key: Any) -> tuple[int, bytes]:
+        return (texts.get(key) or Joined(self._texts, "text")).fingerprint()
 
     def _look_at_disconnect(self, at: float) -> None:
         """An operation that ends within the grace window needed no cancel any more."""
@@ -294,6 +358,11 @@ class Bridge:
             self._report.side = Side.REQUEST
             detail = f"it ran {ran:.1f} s after the client had left"
             self._report("nnrp.bridge-disconnect-without-cancel", detail=detail)
+
+
+_Origin = tuple[str | None, str | None]
+_MADE: Final[_Origin] = (None, None)
+"""In place of an origin: chunks that the bridge makes."""
 
 
 class _Chunks:
@@ -338,15 +407,44 @@ def _http_texts(event: Mapping[str, Any]) -> Sequence[tuple[Any, str]]:
         delta = event.get("delta")
         return [(None, delta)] if isinstance(delta, str) else []
     found = []
-    choices = event.get("choices")
-    for choice in choices if isinstance(choices, list) else ():
-        delta = choice.get("delta") if isinstance(choice, dict) else None
+    for choice in _objects(event, "choices"):
+        delta = choice.get("delta")
         content = delta.get("content") if isinstance(delta, dict) else None
-        index = choice.get("index") if isinstance(choice, dict) else None
         if isinstance(content, str):
-            found.append((_index(index), content))
+            found.append((_index(choice.get("index")), content))
     return found
 
 
-def _index(value: Any) -> Number | None:
-    return value if isinstance(value, Number) else None
+def _index(value: Any) -> Number:
+    """Which choice a number names; what names none is read as the first."""
+    named = isinstance(value, Number) and value[:1].isdigit() and "-" not in value
+    return value if named else _FIRST
+
+
+def _final_texts(body: Any) -> Sequence[tuple[Any, str]]:
+    """The texts of a final body, each with its choice; of a response one for all its parts."""
+    found: list[tuple[Any, str]] = []
+    for choice in _objects(body, "choices"):
+        message = choice.get("message")
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(content, str):
+            found.append((_index(choice.get("index")), content))
+    parts = [part for item in _objects(body, "output") for part in _objects(item, "content")]
+    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+    return [(None, "".join(texts)), *found] if texts else found
+
+
+def _objects(value: Any, name: str) -> Sequence[Mapping[str, Any]]:
+    members = value.get(name) if isinstance(value, dict) else None
+    return [m for m in members if isinstance(m, dict)] if isinstance(members, list) else []
+
+
+def _origin(chunk: Any, told: Any) -> _Origin:
+    """The stream that a chunk belongs to; ``_MADE`` where a chunk has to be made for the event."""
+    if not isinstance(chunk, dict) or chunk.get("usage") is not None:
+        return _MADE
+    named = _word(chunk, "id"), _word(chunk, "model")
+    if _word(chunk, "object") != _CHUNK or not isinstance(chunk.get("created"), Number):
+        return _MADE
+    says = not isinstance(told, str) or told in chunk_texts(chunk)
+    return named if says and None not in named else _MADE

@@ -25,6 +25,8 @@ from teeline.validators.wire.nnrp import (
     METADATA_LENGTHS,
     Message,
     Packet,
+)
+from teeline.validators.wire.nnrplayout import (
     control_meta,
     error_meta,
     open_ack_meta,

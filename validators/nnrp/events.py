@@ -89,13 +89,13 @@ def _check_chunk(op: Operation, event: Mapping[str, Any], *, tool: bool) -> None
         return
     told = event.get("arguments_delta", event.get("delta"))
     if isinstance(told, str) and told:
-        texts = [*_chunk_texts(chunk)]
+        texts = [*chunk_texts(chunk)]
         if texts and told not in texts:
             detail = f"a delta of {len(told)} characters is not in it"
             op.report("nnrp.openai-chunk-contradicts", "/openai_chunk", detail=detail)
 
 
-def _chunk_texts(chunk: Mapping[str, Any]) -> list[str]:
+def chunk_texts(chunk: Mapping[str, Any]) -> list[str]:
     """The texts and arguments that a chunk of chat or an event of Responses adds."""
     found: list[Any] = [chunk.get("delta")]
     choices = chunk.get("choices")

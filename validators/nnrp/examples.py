@@ -40,7 +40,14 @@ from typing import Any, Final, NamedTuple
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Side
 from teeline.validators.rules.examples import ExampleError, changed, removed
-from teeline.validators.wire.nnrp import METADATA_LENGTHS, STRUCTURED_EVENT, Message, packed
+from teeline.validators.wire.nnrp import (
+    METADATA_LENGTHS,
+    Message,
+    packed,
+)
+from teeline.validators.wire.nnrplayout import (
+    STRUCTURED_EVENT,
+)
 
 _KEYS: Final = frozenset(
     {

@@ -15,7 +15,13 @@ from collections.abc import Iterator, Mapping
 from teeline.validators.fields.nnrp import CANCELLED
 from teeline.validators.model import Side
 from teeline.validators.nnrp.carrier import carrier_of
-from teeline.validators.wire.nnrp import Message, Packet, control_meta
+from teeline.validators.wire.nnrp import (
+    Message,
+    Packet,
+)
+from teeline.validators.wire.nnrplayout import (
+    control_meta,
+)
 
 _ANSWERS: Mapping[int, int] = {
     Message.SERVER_HELLO_ACK: Message.CLIENT_HELLO,

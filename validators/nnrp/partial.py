@@ -26,7 +26,13 @@ from teeline.validators.nnrp.events import check_event
 from teeline.validators.nnrp.operation import Operation
 from teeline.validators.nnrp.payload import JsonRules, read_json
 from teeline.validators.wire.json import JsonFaultKind, decode
-from teeline.validators.wire.nnrp import Packet, PartialMeta, looks_typed
+from teeline.validators.wire.nnrp import (
+    Packet,
+)
+from teeline.validators.wire.nnrplayout import (
+    PartialMeta,
+    looks_typed,
+)
 
 _FINAL: Final = 1
 _JSON: Final = JsonRules(

@@ -15,11 +15,13 @@ from teeline.validators.checks.reporter import Reporter
 from teeline.validators.evidence import ABSENT
 from teeline.validators.wire.json import JsonFault, JsonFaultKind, decode
 from teeline.validators.wire.nnrp import (
+    Packet,
+)
+from teeline.validators.wire.nnrplayout import (
     DESCRIPTOR_BYTES,
     SNAPSHOT,
     STRUCTURED_EVENT,
     Descriptor,
-    Packet,
     Prelude,
     descriptors_of,
     payload_start,

@@ -10,7 +10,13 @@ from teeline.validators.evidence import ABSENT
 from teeline.validators.nnrp.envelope import check_envelope
 from teeline.validators.nnrp.operation import Operation
 from teeline.validators.nnrp.payload import SUBMIT, read_payload
-from teeline.validators.wire.nnrp import Packet, SubmitMeta, prelude_of
+from teeline.validators.wire.nnrp import (
+    Packet,
+)
+from teeline.validators.wire.nnrplayout import (
+    SubmitMeta,
+    prelude_of,
+)
 
 ACCEPTED = "nnrp.invalid-submit-accepted"
 

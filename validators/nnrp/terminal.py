@@ -25,10 +25,12 @@ from teeline.validators.nnrp.operation import Operation
 from teeline.validators.nnrp.payload import TERMINAL, read_payload
 from teeline.validators.nnrp.tools import check_unterminated, close_tools
 from teeline.validators.wire.nnrp import (
+    Packet,
+)
+from teeline.validators.wire.nnrplayout import (
     PRELUDE_BYTES,
     ControlMeta,
     ErrorMeta,
-    Packet,
     ResultMeta,
     prelude_of,
 )

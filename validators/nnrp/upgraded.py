@@ -14,6 +14,7 @@ from typing import Final
 from teeline.validators.events import Output, SchemaCheck, SchemaResult
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange, Side
+from teeline.validators.nnrp.capabilities import Capabilities
 from teeline.validators.nnrp.inspector import CONNECTION, End, NnrpInspector
 from teeline.validators.wire.nnrp import MAGIC
 from teeline.validators.wire.websocket import Frames
@@ -36,13 +37,19 @@ class UpgradedSocket:
 
     Operations are exchanges that ``new`` makes; faults of none go to ``connection``, which the caller closes
     after ``end``. ``pending`` are schema checks without a result by then, until ``expire`` at the latest.
+    ``capabilities`` are what the server declares, where that is known.
     """
 
     def __init__(
-        self, connection: Exchange, new: Callable[[], Exchange], limits: Limits = DEFAULT_LIMITS
+        self,
+        connection: Exchange,
+        new: Callable[[], Exchange],
+        limits: Limits = DEFAULT_LIMITS,
+        capabilities: Capabilities | None = None,
     ) -> None:
         self.connection = connection
         self._new = new
+        self._capabilities = capabilities
         self._limits = replace(limits, body=min(limits.body, limits.packet_in_place))
         self._inspector: NnrpInspector | None = None
         self._first: Frames | None = Frames()
@@ -100,7 +107,9 @@ class UpgradedSocket:
 
     def _begin(self) -> Sequence[Output]:
         self.connection.operation = CONNECTION
-        inspector = NnrpInspector(self._new, self._limits, connection=self.connection)
+        inspector = NnrpInspector(
+            self._new, self._limits, self._capabilities, connection=self.connection
+        )
         self._inspector, self._first = inspector, None
         held, self._held = self._held, []
         found: list[Output] = []

@@ -14,18 +14,6 @@ from __future__ import annotations
 from typing import Final
 
 from teeline.validators.wire.nnrp import (
-    CONTROL_LAYOUT,
-    DESCRIPTOR_BYTES,
-    DESCRIPTOR_LAYOUT,
-    ERROR_LAYOUT,
-    OPEN_ACK_LAYOUT,
-    OPEN_LAYOUT,
-    PARTIAL_LAYOUT,
-    PRELUDE_LAYOUT,
-    RESULT_LAYOUT,
-    SNAPSHOT,
-    STRUCTURED_EVENT,
-    SUBMIT_LAYOUT,
     Message,
     packed,
 )
@@ -46,6 +34,20 @@ from teeline.validators.wire.nnrpcontrol import (
     HELLO_ACK_LAYOUT,
     HELLO_LAYOUT,
     RETRY_AFTER_LAYOUT,
+)
+from teeline.validators.wire.nnrplayout import (
+    CONTROL_LAYOUT,
+    DESCRIPTOR_BYTES,
+    DESCRIPTOR_LAYOUT,
+    ERROR_LAYOUT,
+    OPEN_ACK_LAYOUT,
+    OPEN_LAYOUT,
+    PARTIAL_LAYOUT,
+    PRELUDE_LAYOUT,
+    RESULT_LAYOUT,
+    SNAPSHOT,
+    STRUCTURED_EVENT,
+    SUBMIT_LAYOUT,
 )
 
 SESSION_PROFILE: Final = 2

@@ -11,7 +11,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
-from teeline.validators.wire.nnrp import OPEN_ACK_LAYOUT
+from teeline.validators.wire.nnrplayout import (
+    OPEN_ACK_LAYOUT,
+)
 
 PAYLOAD_KINDS: Final = (
     "tensor",

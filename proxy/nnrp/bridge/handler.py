@@ -21,6 +21,7 @@ from aiohttp import web
 from teeline.proxy.nnrp.bridge.asked import CHAT, RESPONSES, Asked
 from teeline.proxy.nnrp.bridge.chat import ChatStream
 from teeline.proxy.nnrp.bridge.chatwhole import ChatWhole
+from teeline.proxy.nnrp.bridge.compare import Copy
 from teeline.proxy.nnrp.bridge.failure import (
     FailureError,
     broken,
@@ -98,7 +99,7 @@ class Deadlines:
 
 
 class Course:
-    """One request under way. ``made`` names what the server gives no id."""
+    """One request under way. ``made`` names what the server gives no id; ``copy`` is told what passes."""
 
     def __init__(
         self,
@@ -108,9 +109,11 @@ class Course:
         times: Times,
         made: str,
         created: int,
+        copy: Copy | None = None,
     ) -> None:
         self._request, self._asked, self._operation = request, asked, operation
         self._times, self._made, self._created = times, made, created
+        self._copy = copy
         self._response: web.StreamResponse | None = None
 
     async def answer(self) -> web.StreamResponse:
@@ -155,6 +158,8 @@ class Course:
                 raise failure
             if data:
                 await self._send(data)
+            if self._copy is not None:
+                self._copy.came(events)
             if failure is not None:
                 self._operation.cancel(CancelReason.UNSPECIFIED)
                 await self._send(stream.error(failure))
@@ -197,14 +202,16 @@ class Course:
         """Sends some of a stream, its head first. A client that takes nothing for too long is left."""
         if self._response is None:
             fields = self._fields("text/event-stream; charset=utf-8")
-            await self._begin({**fields, "Cache-Control": "no-cache"})
+            await self._begin({**fields, "Cache-Control": "no-cache"}, streamed=True)
         await self._write(data)
 
     # -- sending ---------------------------------------------------------------------------------------
 
-    async def _begin(self, fields: Mapping[str, str]) -> web.StreamResponse:
+    async def _begin(self, fields: Mapping[str, str], *, streamed: bool) -> web.StreamResponse:
         self._response = web.StreamResponse(headers=fields)
         await self._response.prepare(self._request)
+        if self._copy is not None:
+            self._copy.began(self._response.status, streamed=streamed)
         return self._response
 
     async def _write(self, data: bytes) -> None:
@@ -216,9 +223,13 @@ class Course:
                     await self._response.write(data[start : start + _PIECE])
         except TimeoutError:
             raise self._left("the client does not read") from None
+        if self._copy is not None:
+            self._copy.sent(data)
 
     def _left(self, why: str) -> ConnectionResetError:
         """Ends the connection; the error to raise."""
+        if self._copy is not None:
+            self._copy.cut = True
         if self._request.transport is not None:
             self._request.transport.abort()
         return ConnectionResetError(why)
@@ -231,6 +242,8 @@ class Course:
             heard()
             for data in events:
                 whole.event(event_of(data), data)
+            if self._copy is not None:
+                self._copy.came(events)
         document = self._document()
         if document.kind == ERROR:
             raise from_error(document.members, document.status)
@@ -242,7 +255,7 @@ class Course:
                 raise broken("the operation succeeded and has no answer.")
             body = whole.body()
         fields = {**self._fields("application/json"), "Content-Length": str(len(body))}
-        response = await self._begin(fields)
+        response = await self._begin(fields, streamed=False)
         await self._write(body)
         await response.write_eof()
         return response

@@ -15,6 +15,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,10 +26,12 @@ from teeline.proxy.nnrp.bridge.asked import (
     BASELINE,
     MODELS,
     ROUTES,
+    Asked,
     asked_of,
     hints_of,
     request_id,
 )
+from teeline.proxy.nnrp.bridge.compare import Comparer, Copy
 from teeline.proxy.nnrp.bridge.failure import FailureError, refused
 from teeline.proxy.nnrp.bridge.handler import Course, Times
 from teeline.proxy.nnrp.client import BusyError, NnrpClient, UnavailableError
@@ -67,10 +70,15 @@ class BridgeOptions:
 
 
 class BridgeServer:
-    """Serves from ``start`` to ``stop``; the client is the caller's, to be closed behind it."""
+    """Serves from ``start`` to ``stop``; the client is the caller's, to be closed behind it.
 
-    def __init__(self, client: NnrpClient, options: BridgeOptions) -> None:
-        self._client, self._options = client, options
+    With a ``comparer``, which is the caller's too, each request's two sides are compared behind its answer.
+    """
+
+    def __init__(
+        self, client: NnrpClient, options: BridgeOptions, comparer: Comparer | None = None
+    ) -> None:
+        self._client, self._options, self._comparer = client, options, comparer
         self._operations: set[Operation] = set()
         self._open = 0
         self._idle = asyncio.Event()
@@ -169,11 +177,20 @@ class BridgeServer:
         operation = await self._submitted(asked.envelope)
         self._operations.add(operation)
         try:
-            made, now = secrets.token_hex(12), int(time.time())
-            course = Course(request, asked, operation, self._options.times, made, now)
-            return await course.answer()
+            with self._copied(request, asked, data, operation) as copy:
+                made, now = secrets.token_hex(12), int(time.time())
+                course = Course(request, asked, operation, self._options.times, made, now, copy)
+                return await course.answer()
         finally:
             self._operations.discard(operation)
+
+    def _copied(
+        self, request: web.Request, asked: Asked, data: bytes, operation: Operation
+    ) -> AbstractContextManager[Copy | None]:
+        """Keeps what passes, where somebody compares it."""
+        if self._comparer is None:
+            return nullcontext()
+        return self._comparer.open(request, asked, data, operation)
 
     async def _submitted(self, envelope: bytes) -> Operation:
         task = asyncio.create_task(self._client.submit(envelope))

@@ -19,11 +19,6 @@ from teeline.validators.wire.nnrp import (
     Message,
     Packet,
     Splitter,
-    control_meta,
-    error_meta,
-    open_ack_meta,
-    payload_start,
-    prelude_of,
 )
 from teeline.validators.wire.nnrpcodes import (
     CancelReason,
@@ -31,6 +26,13 @@ from teeline.validators.wire.nnrpcodes import (
     DropReason,
     ErrorCode,
     InFlight,
+)
+from teeline.validators.wire.nnrplayout import (
+    control_meta,
+    error_meta,
+    open_ack_meta,
+    payload_start,
+    prelude_of,
 )
 
 _MAX_PACKET: Final = 64 * 1024 * 1024

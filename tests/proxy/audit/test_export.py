@@ -100,6 +100,22 @@ def test_exchange_files_have_what_was_sent_and_the_rest_is_counted(folder: Path)
     }
 
 
+def test_a_key_leaves_a_field_behind_that_says_nothing_of_it(tmp_path: Path) -> None:
+    """`check` would else tell of a client without a key, where there was one."""
+    log = writer(tmp_path)
+    log._bodies = BodyStore(tmp_path, Keep(1 << 30, 1e9))
+    log.start()
+    keys = ("6f0c21d9e8a7b345", "")
+    log.append([exchange(recording=recording(), client_key=key) for key in keys])
+    log.close()
+    for write in (Export.exchanges, Export.har):
+        data, _ = exported(tmp_path, write)
+        assert b"6f0c21d9e8a7b345" not in data
+        with_key, without = (dict(source.request.headers) for source in reread(data))
+        assert with_key == {"Content-Type": "a/json", "authorization": "<redacted>"}
+        assert without == {"Content-Type": "a/json"}
+
+
 def test_a_har_has_every_record_and_says_what_was_not_saved(folder: Path) -> None:
     data, export = exported(folder, Export.har)
     assert (export.written, export.left_out) == (5, {})

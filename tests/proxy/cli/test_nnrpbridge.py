@@ -37,11 +37,15 @@ def endpoint() -> Iterator[str]:
 
 
 @contextmanager
-def running(*arguments: str | Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The command as a process, and its base URL."""
-    code = "from teeline.proxy.cli import main; main()"
+def running(
+    *arguments: str | Path, before: str = ""
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The command as a process, and its base URL. ``before``: code that the process runs first."""
+    code = before + "from teeline.proxy.cli import main; main()"
     words = [sys.executable, "-c", code, "nnrp", "bridge", *map(str, arguments)]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             assert process.stderr is not None
             banner = process.stderr.readline()
@@ -83,9 +87,49 @@ def test_what_is_offered_is_what_the_document_declares(endpoint: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
+    "arguments", [(), ("--no-audit",), ("--select", "nnrp.bridge-text-changed")]
+)
+def test_with_check_what_differs_is_told_and_recorded(
+    endpoint: str, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """The process translates wrongly; its own check says so on stdout and in the audit log."""
+    log = tmp_path / "log"
+    words = ("--listen", "127.0.0.1:0", "--upstream", endpoint, "--check", "--audit-dir", log)
+    with running(*words, *arguments, before=_HOWDY) as (url, process):
+        body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+        answer = json.loads(post(url + "/chat/completions", body))
+        assert answer["choices"][0]["message"]["content"] == "Howdy"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(_PATIENCE) == 0
+        assert process.stdout is not None
+        told = process.stdout.read()
+    selected = "--select" not in arguments
+    assert ("nnrp.bridge-answer-changed" in told) is selected
+    if "--no-audit" in arguments:
+        assert not log.exists()
+        return
+    (file,) = log.glob("*.jsonl")
+    (record,) = [r for r in map(json.loads, file.read_text().splitlines()) if "operation" in r]
+    assert (record["operation"], record["path"]) == ("bridge", "/v1/chat/completions")
+    rules = [violation["rule"] for violation in record["violations"]]
+    assert rules == (["nnrp.bridge-answer-changed"] if selected else [])
+
+
+_HOWDY = """
+from teeline.proxy.nnrp.bridge import handler
+right = handler.document_of
+def other(data, status=200):
+    found = right(data, status)
+    return found._replace(body=found.body.replace(b"Hello", b"Howdy"))
+handler.document_of = other
+"""
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         (),
+        ("--listen", "127.0.0.1:0", "--upstream", "h:1", "--check", "--select", "no.such"),
         ("--listen", "127.0.0.1:0"),
         ("--listen", "nowhere", "--upstream", "nnrp://h:1"),
         ("--listen", "127.0.0.1:0", "--upstream", "http://h:1"),

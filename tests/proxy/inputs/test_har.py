@@ -309,3 +309,22 @@ def test_what_is_meant_as_a_har_is_told_by_its_log() -> None:
     assert not is_har({"log": []})
     assert not is_har([])
     assert not is_har({"endpoint": "/v1/models"})
+
+
+def sent(creator: str, *entries: Any) -> list[dict[str, str]]:
+    """The request fields of each exchange in a HAR of some recorder."""
+    document = har(*entries)
+    document["log"]["creator"]["name"] = creator
+    found = [item for item in items(document, "x.har", NOW) if isinstance(item, Item)]
+    return [dict(i.source.request.headers) for i in found if isinstance(i.source, RecordedExchange)]
+
+
+def test_a_key_that_chrome_takes_out_of_a_har_is_not_missed() -> None:
+    """Its export leaves authorization and cookies out unless it is told not to."""
+    kept = [{"name": "content-type", "value": "application/json"}]
+    with_key = entry(request={"headers": [*kept, {"name": "Authorization", "value": "Bearer k"}]})
+    plain = {"content-type": "application/json"}
+    assert sent("WebInspector", entry(), 7) == [plain | {"authorization": "<redacted>"}]
+    assert sent("mitmproxy", entry()) == [plain]
+    assert sent("WebInspector", entry(), with_key) == [plain, plain | {"Authorization": "Bearer k"}]
+    assert sent("WebInspector", entry(request={"headers": []})) == [{}]

@@ -47,7 +47,7 @@ def test_a_token_makes_sessions_and_one_that_can_not_be_read_is_said(tmp_path: P
     assert open_to_all is not None
     assert open_to_all.sessions is None
     with pytest.raises(AdminError, match="can't be read"):
-        monitor_of(config(admin={"token_file": str(tmp_path / "none")}))
+        monitor_of(config(admin={"token_file": str(tmp_path)}))
 
 
 def test_the_address_is_one_that_a_browser_can_go_to() -> None:

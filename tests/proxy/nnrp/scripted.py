@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,6 +18,8 @@ from teeline.validators.wire.nnrp import (
     Message,
     Packet,
     Splitter,
+)
+from teeline.validators.wire.nnrplayout import (
     payload_start,
     prelude_of,
     submit_meta,
@@ -131,9 +134,15 @@ class Server:
     async def restart(self) -> None:
         """Breaks every connection, is gone for a moment, and listens again on the same port."""
         self.refuse()
-        for peer in self.peers:
-            peer.reset()
-        await asyncio.sleep(0.05)
+        with socket.socket() as kept:
+            # Bound and not listening: who connects is refused. Shared with the connections that there were,
+            # and then with nobody, so that nobody else is given the port.
+            kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            kept.bind(("127.0.0.1", self.port))
+            kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+            for peer in self.peers:
+                peer.reset()
+            await asyncio.sleep(0.05)
         self.listening = await asyncio.start_server(self.accept, "127.0.0.1", self.port)
 
     def refuse(self) -> None:

@@ -12,7 +12,9 @@ from teeline.proxy.nnrp.client import BusyError, ClientLimits, NnrpClient, Unava
 from teeline.proxy.nnrp.clientlink import Endpoint
 from teeline.proxy.nnrp.clientoperation import Cancelled, Dropped, Failed, Lost, Operation, Result
 from teeline.validators.wire import nnrpencode as encode
-from teeline.validators.wire.nnrp import Message, control_meta
+from teeline.validators.wire.nnrp import (
+    Message,
+)
 from teeline.validators.wire.nnrpcodes import (
     CancelReason,
     CloseReason,
@@ -20,6 +22,9 @@ from teeline.validators.wire.nnrpcodes import (
     ErrorCode,
     ErrorScope,
     SessionStatus,
+)
+from teeline.validators.wire.nnrplayout import (
+    control_meta,
 )
 from tests.proxy.nnrp.scripted import Peer, Script, Server, nnrp_server
 from tests.proxy.raw import run

@@ -19,13 +19,7 @@ from teeline.validators.wire.nnrp import (
     Message,
     Packet,
     Splitter,
-    control_meta,
-    error_meta,
-    open_ack_meta,
     packed,
-    payload_start,
-    prelude_of,
-    result_meta,
 )
 from teeline.validators.wire.nnrpcodes import (
     CancelReason,
@@ -35,6 +29,14 @@ from teeline.validators.wire.nnrpcodes import (
     ErrorScope,
     InFlight,
     SessionStatus,
+)
+from teeline.validators.wire.nnrplayout import (
+    control_meta,
+    error_meta,
+    open_ack_meta,
+    payload_start,
+    prelude_of,
+    result_meta,
 )
 
 DOCUMENT = b'{"type":"response.completed","body":{}}'

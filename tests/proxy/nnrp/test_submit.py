@@ -10,7 +10,14 @@ from teeline.validators.model import Side
 from teeline.validators.nnrp.examples import conversation
 from teeline.validators.rules import register
 from teeline.validators.wire import nnrpencode as encode
-from teeline.validators.wire.nnrp import Message, Packet, Splitter, submit_meta
+from teeline.validators.wire.nnrp import (
+    Message,
+    Packet,
+    Splitter,
+)
+from teeline.validators.wire.nnrplayout import (
+    submit_meta,
+)
 
 
 def submits(data: bytes) -> list[Packet]:

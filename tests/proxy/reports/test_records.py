@@ -58,3 +58,13 @@ def test_a_rule_that_this_version_does_not_know_is_said_to_be() -> None:
 def test_colour_is_for_terminals_alone() -> None:
     assert "\x1b[" in text(record(), color=True)
     assert "\x1b[" not in text(record())
+
+
+def test_two_rules_at_one_place_are_two_lines_of_the_timeline() -> None:
+    """Each with its own name, in the order in which they were found."""
+    fields = record()
+    start = fields["timing"]["start"]
+    index = fields["violations"][0]["place"]["index"]
+    fields["timeline"] = [[start, "read", index, 10], *([[start, "violation", index, 0]] * 2)]
+    lines = [line for line in text(fields).splitlines() if "  violation  " in line]
+    assert [line.split()[-1] for line in lines] == [v["rule"] for v in fields["violations"]]

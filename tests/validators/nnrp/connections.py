@@ -20,7 +20,15 @@ from teeline.validators.nnrp.examples import (
 )
 from teeline.validators.nnrp.inspector import End, NnrpInspector
 from teeline.validators.nnrp.recipes import check_recipe
-from teeline.validators.wire.nnrp import Message, Packet, Splitter, payload_start, prelude_of
+from teeline.validators.wire.nnrp import (
+    Message,
+    Packet,
+    Splitter,
+)
+from teeline.validators.wire.nnrplayout import (
+    payload_start,
+    prelude_of,
+)
 from tests.validators.exchanges import NOW, Cut, whole
 
 ORDER = {

@@ -24,7 +24,8 @@ def encoded(value: Any) -> bytes:
 
 def chunk(text: str | None, index: int = 0, **members: Any) -> dict[str, Any]:
     delta = {} if text is None else {"content": text}
-    return {"id": "c", "choices": [{"index": index, "delta": delta}], **members}
+    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    return {**head, "choices": [{"index": index, "delta": delta}], **members}
 
 
 def text(delta: str, index: int = 0, **members: Any) -> dict[str, Any]:
@@ -122,6 +123,104 @@ def test_an_adapter_must_not_make_chunks_up_either() -> None:
     sides.nnrp(text("a", openai_chunk=chunk("a", id="other")))
     sides.http(chunk("a"))
     assert sides.rules() == ["nnrp.bridge-chunk-changed"]
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        chunk("a", usage={"prompt_tokens": 1}),
+        chunk("a", id="other"),
+        chunk("a", model="other"),
+        chunk("a", object="other"),
+        chunk("b"),
+        {"choices": []},
+    ],
+)
+def test_a_chunk_that_the_stream_can_t_hold_is_made_anew(strange: dict[str, Any]) -> None:
+    """Usage that nobody asked for, another stream's chunk, one that says something else."""
+    sides = Sides()
+    sides.nnrp(text("a", openai_chunk=chunk("a")), text("a", openai_chunk=strange))
+    sides.http(chunk("a"), chunk("a", made=True))
+    assert sides.rules() == []
+
+
+def test_a_stream_that_began_with_a_made_chunk_replays_none() -> None:
+    sides = Sides()
+    sides.nnrp(text("a"), text("b", openai_chunk=chunk("b", id="theirs")))
+    sides.http(chunk("a", id="ours"), chunk("b", id="ours"))
+    assert sides.rules() == []
+
+
+def test_what_has_nothing_to_replay_is_not_missed() -> None:
+    sides = Sides()
+    sides.nnrp(text("", openai_chunk=chunk("")), tool("completed", "1", chunk("x")))
+    sides.http(chunk(None))
+    assert sides.rules() == []
+
+
+def test_chunks_of_responses_are_made_throughout() -> None:
+    event = {"type": "response.output_text.delta", "delta": "a"}
+    sides = Sides()
+    sides.bridge.http_request("POST", "/v1/responses", encoded(ASKED))
+    sides.submit("responses.create")
+    sides.nnrp(text("a", openai_chunk={**event, "sequence_number": 9}))
+    sides.http({**event, "sequence_number": 4})
+    assert sides.rules() == []
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"), [("Hello", []), ("Hi", ["nnrp.bridge-text-changed"])]
+)
+def test_a_text_that_no_event_told_is_the_final_body_s(said: str, expected: list[str]) -> None:
+    body = {"choices": [{"index": 1, "message": {"role": "assistant", "content": "Hello"}}]}
+    completed = {"type": "response.completed", "body": body}
+    for events, document in (((), encoded(completed)), ((completed,), b"")):
+        sides = Sides()
+        sides.nnrp(*events, document=document)
+        sides.http(chunk(said, 1))
+        assert sides.rules() == expected
+
+
+def test_deltas_of_a_chat_are_held_against_themselves_and_not_the_final_body() -> None:
+    body = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}}]}
+    sides = Sides()
+    sides.nnrp(text("Hel"), document=encoded({"type": "response.completed", "body": body}))
+    sides.http(chunk("Hello"))
+    assert sides.rules() == ["nnrp.bridge-text-changed"]
+
+
+@pytest.mark.parametrize(("rest", "expected"), [("b", []), ("c", ["nnrp.bridge-text-changed"])])
+def test_items_of_a_response_that_no_event_told_are_the_final_body_s(
+    rest: str, expected: list[str]
+) -> None:
+    event = {"type": "response.output_text.delta"}
+    output = [{"type": "message", "content": [{"text": said}]} for said in ("a", "b")]
+    completed = encoded({"type": "response.completed", "body": {"output": output}})
+    sides = Sides()
+    sides.bridge.http_request("POST", "/v1/responses", encoded(ASKED))
+    sides.submit("responses.create")
+    sides.nnrp(text("a"), document=completed)
+    sides.http({**event, "delta": "a"}, {**event, "delta": rest})
+    assert sides.rules() == expected
+
+
+@pytest.mark.parametrize("index", [None, -1, "x"])
+def test_a_text_of_no_choice_is_the_first_one_s(index: Any) -> None:
+    sides = Sides()
+    sides.nnrp({**text("a"), "index": index})
+    sides.http(chunk("a"))
+    assert sides.rules() == []
+
+
+def test_what_is_missing_of_an_answer_is_said_and_only_the_requests_are_compared() -> None:
+    error = encoded({"type": "response.error", "error": {"message": "no"}})
+    sides = Sides()
+    sides.submit("responses.create")
+    sides.bridge.missing("memory-limit")
+    sides.nnrp(text("Hello"), document=error)
+    sides.http(chunk("H"))
+    assert sides.rules() == ["nnrp.bridge-operation-wrong"]
+    assert sides.exchange.inspection == "partial (memory-limit)"
 
 
 def test_what_the_client_did_not_wait_for_is_not_compared() -> None:

@@ -16,10 +16,12 @@ from teeline.validators.model import Exchange
 from teeline.validators.nnrp.payload import SUBMIT, TERMINAL, BodyRules, Payload, read_payload
 from teeline.validators.operation import Operation
 from teeline.validators.wire.nnrp import (
+    Packet,
+)
+from teeline.validators.wire.nnrplayout import (
     DESCRIPTOR_LAYOUT,
     PRELUDE_LAYOUT,
     STRUCTURED_EVENT,
-    Packet,
 )
 
 DOCUMENT = b'{"a":1}'

@@ -10,6 +10,7 @@ import pytest
 
 from teeline.validators.events import Closed, Opened, Output, SchemaCheck, SchemaResult
 from teeline.validators.model import Ended, Exchange, Side
+from teeline.validators.nnrp.capabilities import Capabilities, capabilities_of
 from teeline.validators.nnrp.examples import Sent, conversation, packets_of
 from teeline.validators.nnrp.upgraded import MOST_HELD, UNREAD, UpgradedSocket
 from teeline.validators.rules import register
@@ -27,9 +28,9 @@ def frames(example: dict[str, Any]) -> list[Sent]:
 class Socket:
     """One connection; ``outputs`` are everything that came to light."""
 
-    def __init__(self) -> None:
+    def __init__(self, capabilities: Capabilities | None = None) -> None:
         self.connection = Exchange(operation="other")
-        self.inspector = UpgradedSocket(self.connection, Exchange)
+        self.inspector = UpgradedSocket(self.connection, Exchange, capabilities=capabilities)
         self.outputs: list[Output] = []
 
     def feed(self, sent: Sequence[Sent], cut: Cut = whole) -> None:
@@ -50,6 +51,19 @@ class Socket:
     def found(self) -> set[str]:
         seen = [*self.operations(), self.connection]
         return {v.rule.id for exchange in seen for v in exchange.violations}
+
+
+def test_what_the_server_declares_is_held_against_its_operations() -> None:
+    example: dict[str, Any] = dict(register()["nnrp.envelope-operation-undeclared"].bad)
+    declared = capabilities_of(example["capabilities"].encode())
+    for capabilities, expected in (
+        (declared, {"nnrp.envelope-operation-undeclared"}),
+        (None, set()),
+    ):
+        socket = Socket(capabilities)
+        socket.feed(frames(example))
+        socket.end()
+        assert socket.found() & {"nnrp.envelope-operation-undeclared"} == expected
 
 
 @pytest.mark.parametrize("cut", [whole, byte_by_byte, partition(3)])

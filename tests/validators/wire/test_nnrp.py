@@ -14,9 +14,11 @@ from teeline.validators.wire.nnrp import (
     Message,
     Packet,
     Splitter,
+    packed,
+)
+from teeline.validators.wire.nnrplayout import (
     descriptors_of,
     looks_typed,
-    packed,
     partial_meta,
     payload_start,
     prelude_of,

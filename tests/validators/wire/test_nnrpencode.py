@@ -17,6 +17,16 @@ from teeline.validators.wire.nnrp import (
     Message,
     Packet,
     Splitter,
+)
+from teeline.validators.wire.nnrpcodes import (
+    CancelReason,
+    CloseReason,
+    DropReason,
+    ErrorCode,
+    ErrorScope,
+    SessionStatus,
+)
+from teeline.validators.wire.nnrplayout import (
     control_meta,
     error_meta,
     open_ack_meta,
@@ -26,14 +36,6 @@ from teeline.validators.wire.nnrp import (
     prelude_of,
     result_meta,
     submit_meta,
-)
-from teeline.validators.wire.nnrpcodes import (
-    CancelReason,
-    CloseReason,
-    DropReason,
-    ErrorCode,
-    ErrorScope,
-    SessionStatus,
 )
 
 CAPTURES = Path(__file__).parents[2] / "cases" / "nnrp"

@@ -1,8 +1,8 @@
 """An HTTP client, teeline, the bridge, a tap, and an NNRP server whose every packet a test decides.
 
 What belongs here: starting them, asking, and the verdict of teeline's own rules on what the bridge sends
-to both sides: each test that uses ``bridged`` fails where it breaks one. What doesn't: what is promised
-otherwise (the tests).
+to both sides, and on whether the two say the same: each test that uses ``bridged`` fails where it breaks
+one. What doesn't: what is promised otherwise (the tests).
 """
 
 from __future__ import annotations
@@ -16,12 +16,23 @@ from typing import Any
 import aiohttp
 
 from teeline.config.model import ListenAddress
+from teeline.proxy.clock import SystemClock
+from teeline.proxy.inspection import AsideInspector
+from teeline.proxy.memory import Inspectors
 from teeline.proxy.nnrp.address import Address
+from teeline.proxy.nnrp.bridge.compare import Comparer
 from teeline.proxy.nnrp.bridge.server import BridgeOptions, BridgeServer
 from teeline.proxy.nnrp.client import ClientLimits, NnrpClient
 from teeline.proxy.nnrp.clientlink import Endpoint
+from teeline.proxy.observers import Observers
+from teeline.proxy.sinks import Fanout, Sink
+from teeline.validators.events import Report, Task
+from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Exchange, Severity, Side
 from teeline.validators.nnrp.capabilities import Capabilities, Declared
+from teeline.validators.policy import Policy
+from teeline.validators.replay import perform
+from teeline.validators.rules import register
 from tests.proxy.nnrp.peers import Kept, tapping
 from tests.proxy.nnrp.scripted import Script, Server, nnrp_server
 from tests.proxy.raw import proxy
@@ -37,6 +48,8 @@ EVERYTHING = Capabilities(
         )
     }
 )
+INSPECTED = {"full", "partial (unreadable)"}
+"""What may be said of a comparison: servers of these tests send what is no JSON, too."""
 MESSAGES = [{"role": "user", "content": "Hi"}]
 
 
@@ -96,12 +109,39 @@ class Bridged:
         return await self.ask("/v1/chat/completions", {"model": "m", "messages": MESSAGES, **body})
 
 
+class InPlace:
+    """Compares where it is asked to, without a process."""
+
+    longest = 0.0
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+
+    async def inspect(self, task: Task) -> Report:
+        return Report(perform(task, self._limits))
+
+
+def comparing(
+    sink: Sink,
+    pool: AsideInspector | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    **bounds: Any,
+) -> Comparer:
+    """A comparer that tells one sink."""
+    clock = SystemClock()
+    observers = Observers(Inspectors(), Policy(register()), Fanout([sink]), clock)
+    return Comparer(observers, clock, pool or InPlace(limits), limits=limits, **bounds)
+
+
 @asynccontextmanager
 async def bridging(
-    endpoint: str, options: BridgeOptions | None = None, limits: ClientLimits | None = None
+    endpoint: str,
+    options: BridgeOptions | None = None,
+    limits: ClientLimits | None = None,
+    comparer: Comparer | None = None,
 ) -> AsyncIterator[Bridged]:
     client = NnrpClient(Endpoint.parse(endpoint), limits=limits)
-    bridge = BridgeServer(client, options or BridgeOptions(capabilities=EVERYTHING))
+    bridge = BridgeServer(client, options or BridgeOptions(capabilities=EVERYTHING), comparer)
     bound = await bridge.start(ListenAddress("127.0.0.1", 0))
     try:
         async with aiohttp.ClientSession() as http:
@@ -110,6 +150,8 @@ async def bridging(
         bridge.hurry()
         await bridge.stop()
         await client.close()
+        if comparer is not None:
+            await comparer.settle(30)
 
 
 @asynccontextmanager
@@ -121,11 +163,11 @@ async def bridged(
 ) -> AsyncIterator[tuple[Bridged, Server]]:
     """The bridge before a scripted server. ``breaches``: rules that the test has the bridge break."""
     made = replace(BridgeOptions(capabilities=EVERYTHING), **options)
-    http, nnrp = Kept(), Kept()
+    http, nnrp, both = Kept(), Kept(), Kept()
     async with (
         nnrp_server(script) as server,
         tapped(server.port, nnrp) as endpoint,
-        bridging(endpoint, made, limits) as up,
+        bridging(endpoint, made, limits, comparing(both)) as up,
         proxy(up.url, http) as front,
     ):
         up.direct = int(up.url.rpartition(":")[2])
@@ -133,6 +175,9 @@ async def bridged(
         yield up, server
     told = {r for e in http.opened_ for r in _by(e, Side.RESPONSE)}
     told |= {r for e in nnrp.opened_ for r in _by(e, Side.REQUEST)}
+    told |= set(both.rules)
+    assert both.opened_ == both.closed_
+    assert all(exchange.inspection in INSPECTED for exchange in both.closed_)
     assert told == breaches, sorted(told ^ breaches)
 
 

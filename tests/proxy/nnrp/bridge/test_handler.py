@@ -16,8 +16,13 @@ from teeline.proxy.nnrp.bridge.chat import ChatStream
 from teeline.proxy.nnrp.bridge.handler import Times
 from teeline.proxy.nnrp.client import ClientLimits
 from teeline.validators.wire import nnrpencode as encode
-from teeline.validators.wire.nnrp import Message, control_meta
+from teeline.validators.wire.nnrp import (
+    Message,
+)
 from teeline.validators.wire.nnrpcodes import CancelReason, DropReason, ErrorCode, ErrorScope
+from teeline.validators.wire.nnrplayout import (
+    control_meta,
+)
 from tests.proxy.nnrp.bridge.answers import (
     COMPLETED,
     COMPLETION,

@@ -13,8 +13,13 @@ import pytest
 from teeline.proxy.nnrp.bridge.asked import BASELINE
 from teeline.proxy.nnrp.client import ClientLimits
 from teeline.validators.nnrp.capabilities import Capabilities, Declared
-from teeline.validators.wire.nnrp import Message, control_meta
+from teeline.validators.wire.nnrp import (
+    Message,
+)
 from teeline.validators.wire.nnrpcodes import CancelReason
+from teeline.validators.wire.nnrplayout import (
+    control_meta,
+)
 from tests.proxy.nnrp.bridge.answers import answering, hello, text
 from tests.proxy.nnrp.bridge.bridged import Bridged, bridged
 from tests.proxy.nnrp.scripted import Peer, Submit

@@ -1,0 +1,150 @@
+"""What a clean exchange costs, in things that can be counted: calls, objects that stay, what sinks get.
+
+Times depend on the machine, counts don't: a change that does something for each chunk that could be
+done once is found here, whatever runs beside the tests.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from teeline.proxy.clock import Now
+from teeline.proxy.memory import Inspectors
+from teeline.proxy.observers import Observers
+from teeline.proxy.sinks import Fanout
+from teeline.proxy.tee import Tee
+from teeline.validators.events import Closed, Found, Opened, RequestHead, ResponseHead
+from teeline.validators.model import Ended
+from teeline.validators.policy import Policy
+from teeline.validators.rules import register
+from tests.proxy.raw import Recorder
+from tests.validators import streams
+
+START = 1_760_000_000.0
+FIELDS = (("Host", "h"), ("Content-Type", "application/json"), ("Authorization", "Bearer key"))
+ANSWER = ResponseHead(
+    200,
+    (
+        ("Content-Type", "text/event-stream; charset=utf-8"),
+        ("x-request-id", "req_1"),
+        ("openai-processing-ms", "1"),
+        ("openai-version", "2020-10-01"),
+        ("x-ratelimit-remaining-requests", "9999"),
+    ),
+)
+CHAT = [*streams.framed(streams.chat(["word "] * 2000)), streams.DONE]
+RESPONSES = streams.framed(streams.responses(["word "] * 2000))
+MODEL = b"gpt-4o"
+WARM = 40
+"""Events until a stream goes its usual way: heads, the first texts, a template learnt."""
+
+
+class StillClock:
+    """Always at the start; what the tests pass on has times of its own."""
+
+    def start(self) -> Now:
+        return lambda: START
+
+
+class Open:
+    """An exchange whose stream has begun, and the sink that hears of it."""
+
+    def __init__(self, target: str, asked: bytes, pieces: Sequence[bytes]) -> None:
+        self.recorder = Recorder()
+        observers = Observers(
+            Inspectors(), Policy(register()), Fanout([self.recorder]), StillClock()
+        )
+        self.tee: Tee = observers.open("relay", "127.0.0.1", ())
+        self.tee.request_head(RequestHead("POST", target, FIELDS), START)
+        self.tee.request_body(asked, START)
+        self.tee.request_end(START)
+        self.tee.response_head(ANSWER, START)
+        self.at = START
+        self.pieces = list(pieces)
+        self.pass_on(WARM)
+
+    def pass_on(self, count: int) -> None:
+        """So many further pieces, a tenth of a second apart."""
+        body, at = self.tee.response_body, self.at
+        for piece in self.pieces[:count]:
+            at += 0.1
+            body(piece, at)
+        del self.pieces[:count]
+        self.at = at
+
+
+STREAMS = [
+    pytest.param(
+        "/v1/chat/completions",
+        b'{"model":"%s","stream":true,"messages":[{"role":"user","content":"Hi"}]}' % MODEL,
+        CHAT,
+        id="chat",
+    ),
+    pytest.param(
+        "/v1/responses",
+        b'{"model":"%s","stream":true,"input":"Hi"}' % MODEL,
+        RESPONSES,
+        id="responses",
+    ),
+]
+
+
+def calls(work: Callable[[], None]) -> int:
+    """How many functions of Python's own kind are called."""
+    count = 0
+
+    def note(frame: FrameType, event: str, arg: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize(("target", "asked", "pieces"), STREAMS)
+def test_a_chunk_of_text_is_fifteen_calls_at_most(
+    target: str, asked: bytes, pieces: Sequence[bytes]
+) -> None:
+    """From the tee through the inspector and back, in a stream whose events come one by one."""
+    exchange = Open(target, asked, pieces)
+    assert calls(lambda: exchange.pass_on(500)) / 500 <= 15.1
+
+
+@pytest.mark.parametrize(("target", "asked", "pieces"), STREAMS)
+def test_nothing_of_a_chunk_stays(target: str, asked: bytes, pieces: Sequence[bytes]) -> None:
+    """A long stream holds no more objects than a short one."""
+    exchange = Open(target, asked, pieces)
+    exchange.pass_on(300)
+    gc.collect()
+    gc.disable()
+    try:
+        before = sys.getallocatedblocks()
+        exchange.pass_on(1000)
+        # A few are the interpreter's; one a chunk would be a thousand.
+        assert sys.getallocatedblocks() - before < 50
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(("target", "asked", "pieces"), STREAMS)
+def test_sinks_hear_of_a_clean_exchange_twice(
+    target: str, asked: bytes, pieces: Sequence[bytes]
+) -> None:
+    """When it opens and when it closes; so there is one span and one audit record, and no log record."""
+    exchange = Open(target, asked, pieces)
+    exchange.pass_on(len(exchange.pieces))
+    exchange.tee.end(Ended.COMPLETE)
+    heard = [type(event) for event in exchange.recorder.outputs]
+    assert heard == [Opened, Closed]
+    assert Found not in heard
+    assert exchange.tee.exchange.violations == []
