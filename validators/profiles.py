@@ -223,9 +223,6 @@ class Profiles:
         return None
 
 
-_MAX_HOSTS: Final = 256
-
-
 def _size(names: Collection[str]) -> int:
     return sum(map(len, names))
 
@@ -235,7 +232,6 @@ class _MarkerIndex:
 
     def __init__(self, known: Iterable[Profile]) -> None:
         self._hosts: dict[str, str] = {}
-        self._seen_hosts: dict[str, dict[str, str]] = {}
         self._headers: dict[str, list[tuple[str, str]]] = {}
         self._members: dict[str, str] = {}
         self._starts: list[tuple[str, str, str]] = []
@@ -249,13 +245,14 @@ class _MarkerIndex:
                 self._starts += ((slot, start, profile.name) for start in starts)
         self._fingerprints = tuple(s for slot, s, _ in self._starts if slot == "fingerprint")
         self._ids = tuple(s for slot, s, _ in self._starts if slot == "id")
+        self._by_host: Memo[str, Mapping[str, str]] = Memo(self._marking_host, len)
         self._marking: Memo[tuple[str, ...], tuple[int, ...]] = Memo(self._marking_fields, _size)
         self._unmarked: Memo[frozenset[str], bool] = Memo(self._members.keys().isdisjoint, _size)
 
     def may_find(self, marks: Marks) -> bool:
         """Whether an answer shows any marker: most show none, which takes a few look-ups."""
         return bool(
-            (marks.host and self._by_host(marks.host))
+            (marks.host and self._by_host[marks.host])
             or (marks.headers and self._marking[next(zip(*marks.headers, strict=True))])
             or marks.fingerprint.startswith(self._fingerprints)
             or marks.id.startswith(self._ids)
@@ -264,7 +261,7 @@ class _MarkerIndex:
 
     def found(self, marks: Marks) -> dict[str, str]:
         """Profile -> the marker that an answer shows of it, in words."""
-        found = dict(self._by_host(marks.host)) if marks.host else {}
+        found = dict(self._by_host[marks.host]) if marks.host else {}
         for position in self._marking[tuple(name for name, _ in marks.headers)]:
             name, value = marks.headers[position]
             for start, profile in self._headers[name.lower()]:
@@ -281,16 +278,12 @@ class _MarkerIndex:
         """The positions of fields that may be a mark."""
         return tuple(n for n, name in enumerate(names) if name.lower() in self._headers)
 
-    def _by_host(self, host: str) -> dict[str, str]:
-        """The same for the host alone. Remembered: an upstream has one for all its exchanges."""
-        known = self._seen_hosts.get(host)
-        if known is None:
-            known = {}
-            for suffix in _suffixes(host.lower()):
-                if suffix in self._hosts:
-                    known.setdefault(self._hosts[suffix], f"host {suffix.lstrip('-')}")
-            if len(self._seen_hosts) < _MAX_HOSTS:
-                self._seen_hosts[host] = known
+    def _marking_host(self, host: str) -> Mapping[str, str]:
+        """The same for the host alone."""
+        known: dict[str, str] = {}
+        for suffix in _suffixes(host.lower()):
+            if suffix in self._hosts:
+                known.setdefault(self._hosts[suffix], f"host {suffix.lstrip('-')}")
         return known
 
 

@@ -20,11 +20,12 @@ from teeline.proxy.observers import Observers
 from teeline.proxy.sinks import Fanout
 from teeline.proxy.tee import Tee
 from teeline.validators.events import Closed, Found, Opened, RequestHead, ResponseHead
-from teeline.validators.model import Ended
+from teeline.validators.model import Ended, Exchange
 from teeline.validators.policy import Policy
 from teeline.validators.rules import register
 from tests.proxy.raw import Recorder
 from tests.validators import streams
+from tests.validators.answers import completion, dumps
 
 START = 1_760_000_000.0
 FIELDS = (("Host", "h"), ("Content-Type", "application/json"), ("Authorization", "Bearer key"))
@@ -38,6 +39,7 @@ ANSWER = ResponseHead(
         ("x-ratelimit-remaining-requests", "9999"),
     ),
 )
+JSON = ("Content-Type", "application/json")
 CHAT = [*streams.framed(streams.chat(["word "] * 2000)), streams.DONE]
 RESPONSES = streams.framed(streams.responses(["word "] * 2000))
 MODEL = b"gpt-4o"
@@ -118,6 +120,33 @@ def test_a_chunk_of_text_is_fifteen_calls_at_most(
     """From the tee through the inspector and back, in a stream whose events come one by one."""
     exchange = Open(target, asked, pieces)
     assert calls(lambda: exchange.pass_on(500)) / 500 <= 15.1
+
+
+def test_a_whole_json_exchange_is_a_hundred_calls_at_most() -> None:
+    """From its first byte to its last, where the upstream has shown its way of writing answers."""
+    asked = b'{"model":"%s","messages":[{"role":"user","content":"Hi"}]}' % MODEL
+    said: dict[str, Any] = {"model": MODEL.decode(), "created": int(START)}
+    answers = [dumps(completion(**said, id=f"chatcmpl-{n:08}")) for n in range(30)]
+    observers = Observers(Inspectors(), Policy(register()), Fanout([Recorder()]), StillClock())
+    exchanges: list[Exchange] = []
+
+    def whole(answer: bytes) -> None:
+        tee = observers.open("relay", "127.0.0.1", ())
+        tee.request_head(RequestHead("POST", "/v1/chat/completions", FIELDS), START)
+        tee.request_body(asked, START)
+        tee.request_end(START)
+        tee.response_head(ResponseHead(200, (JSON, *ANSWER.headers[1:])), START)
+        tee.response_body(answer, START)
+        tee.end(Ended.COMPLETE)
+        exchanges.append(tee.exchange)
+
+    def all_of(answers: Sequence[bytes]) -> None:
+        for answer in answers:
+            whole(answer)
+
+    all_of(answers[:10])
+    assert calls(lambda: all_of(answers[10:])) / 20 <= 101  # and the test's own
+    assert [found.violations for found in exchanges] == [[]] * 30
 
 
 @pytest.mark.parametrize(("target", "asked", "pieces"), STREAMS)

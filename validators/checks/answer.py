@@ -16,6 +16,7 @@ from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 
 _BLANK = b" \t\r\n"
+_EVENT_STREAM = "text/event-stream"
 _COMPLETE = Ended.COMPLETE
 _OTHER = Operation.OTHER
 _OPENING = ord("{")
@@ -132,22 +133,19 @@ class AnswerBody:
         if self._ignored:
             return
         ctx, pieces = self._ctx, self._pieces
-        streamed = self.stream is not None or ctx.request.stream or self._announced
+        announced = ctx.content_type.media == _EVENT_STREAM
+        streamed = self.stream is not None or ctx.request.stream or announced
         if streamed and self.stream is None and self._is_late_stream():
             self._to_stream()
         if self.stream is not None:
             self.stream.finish(ended)
         elif ended is _COMPLETE:
             body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            if streamed or self._ctx.response.status >= 400:
+            if streamed or ctx.response.status >= 400:
                 self._whole(body)
             else:
                 check_document(ctx, body)
         pieces.clear()
-
-    @property
-    def _announced(self) -> bool:
-        return self._ctx.content_type.media == "text/event-stream"
 
     def _is_late_stream(self) -> bool:
         """A stream, asked for or announced, whose first line is none of the grammar's: an unprefixed
@@ -168,8 +166,8 @@ class AnswerBody:
 
     def _is_streamed(self) -> bool:
         """Whether an event stream was due, as far as it is known."""
-        request = self._ctx.request
-        return request.stream if request.known else self._announced
+        ctx = self._ctx
+        return ctx.request.stream if ctx.request.known else ctx.content_type.media == _EVENT_STREAM
 
     def _is_no_stream(self, body: bytes) -> bool:
         """Whether a body that is no event stream is no document, either; reports what it is."""
