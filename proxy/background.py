@@ -131,9 +131,9 @@ class Background(Generic[Item]):
 
     def _work(self) -> bool:
         # What comes meanwhile waits for its own round unless it fills a batch: a thread that takes
-        # whatever is there by now makes a batch of a few items, again and again.
-        left = len(self._items)
-        while self._kept or left > 0 or len(self._items) >= self._batch:
+        # whatever is there by now makes a batch of a few items, again and again. The last round takes all.
+        left, enough = len(self._items), 1 if self._stopping else self._batch
+        while self._kept or left > 0 or len(self._items) >= enough:
             count = min(self._batch - len(self._kept), len(self._items))
             left -= count
             self._kept += [self._items.popleft() for _ in range(count)]

@@ -262,7 +262,7 @@ def _timing(timing: Timing) -> dict[str, float | None]:
 
 
 def _usage(usage: Mapping[str, int]) -> Mapping[str, int]:
-    if _are_shown(tuple(usage)) and are_int64(usage.values()):
+    if len(usage) <= _COUNTERS and _are_shown(tuple(usage)) and are_int64(usage.values()):
         return usage
     return {
         printable(name, _NAME): int64(count) for name, count in islice(usage.items(), _COUNTERS)
@@ -271,8 +271,8 @@ def _usage(usage: Mapping[str, int]) -> Mapping[str, int]:
 
 @lru_cache(maxsize=256)
 def _are_shown(names: tuple[str, ...]) -> bool:
-    """Whether counters are shown as they are: all of them, under their own names."""
-    return len(names) <= _COUNTERS and all(printable(name, _NAME) == name for name in names)
+    """Whether counters, of which upstreams have few kinds, are shown under their own names."""
+    return all(printable(name, _NAME) == name for name in names)
 
 
 def _text(text: str | None) -> str | None:

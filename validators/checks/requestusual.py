@@ -25,6 +25,7 @@ _RARE: Final = (
     looked_at(_CHAT) | WORDS.keys() | {"functions", "n", "response_format", "stop", "text", "tools"}
 )
 """Members that the full check looks at more closely, or takes facts from."""
+_NUMERIC: Final = frozenset({int, float})
 _MODEL_LENGTH: Final = 256
 
 
@@ -53,28 +54,34 @@ def take_usual(ctx: Context, document: Any) -> bool:
     model, messages = document.get("model"), document.get("messages")
     if type(model) is not str or not model or type(messages) is not list or not messages:
         return False
-    settings: dict[str, int | float | str] = {}
-    ranged = [member for member in document if member in _RANGES]
-    for member in ranged:
-        name, low, high = _RANGES[member]
-        value = document[member]
-        if type(value) not in _NUMERIC or not low <= value <= high:
-            return False
-        if name:
-            settings[name] = value
+    settings = _settings(document)
+    if settings is None or not all(map(is_plain, messages)):
+        return False
     if exchange.request_bytes > ctx.limits.large_request or not _is_head_usual(ctx):
         return False
-    if not all(map(is_plain, messages)):
-        return False
     stream = document.get("stream") is True
-    ctx.request = RequestFacts(True, document, stream)
+    ctx.request = RequestFacts(known=True, document=document, stream=stream)
     exchange.stream = stream
-    exchange.settings = settings if len(ranged) < 2 else settings_of(document)
+    exchange.settings = settings
     exchange.model = model[:_MODEL_LENGTH]
     return True
 
 
-_NUMERIC: Final = frozenset({int, float})
+def _settings(document: Mapping[str, Any]) -> dict[str, int | float | str] | None:
+    """What ``settings_of`` gives, of numbers within their bounds; None where one isn't."""
+    found: dict[str, int | float | str] = {}
+    count = 0
+    for member, value in document.items():
+        row = _RANGES.get(member)
+        if row is None:
+            continue
+        name, low, high = row
+        if type(value) not in _NUMERIC or not low <= value <= high:
+            return None
+        count += 1
+        if name:
+            found[name] = value
+    return found if count < 2 else settings_of(document)  # which has an order of its own
 
 
 def _is_head_usual(ctx: Context) -> bool:
