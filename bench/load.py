@@ -172,7 +172,9 @@ class Lane(asyncio.Protocol):
 
     def _send(self) -> None:
         job = self._job
-        if job.left > 0:
+        # A stream that is held keeps its connection: a second request would wait behind it for ever.
+        held = self.answered > 0 and job.shape is not None and job.shape.held
+        if job.left > 0 and not held:
             job.left -= 1
             self._transport.write(job.request)
         elif not self.over.done():
