@@ -199,6 +199,9 @@ class Client:
         for _ in range(min(order.concurrency, order.total)):
             _, lane = await loop.create_connection(lambda: Lane(job), "127.0.0.1", order.port)
             lanes.append(lane)
+            if job.shape is not None and job.shape.held:
+                # One after the other: what stays is asked for, not what all at once need for a moment.
+                await lane.over
         try:
             await asyncio.gather(*(lane.over for lane in lanes))
         except Wrong:
