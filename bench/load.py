@@ -26,7 +26,8 @@ from bench.traffic import (
     whole_answer,
 )
 
-_END = b"\r\n0\r\n\r\n"
+_ENDS = (b"\r\n0\r\n\r\n", b"data: [DONE]\n\n")
+"""Of a stream in chunks, and of one that a proxy has collected and sends with its length."""
 _STAMP = re.compile(rb'"content":"(\d{%d})"' % STAMP_SIZE)
 _EVENT = b"data: {"
 
@@ -125,7 +126,7 @@ class Lane(asyncio.Protocol):
             return
         self._received.append(data)
         if self._job.shape is not None:
-            whole = data.endswith(_END) or b"".join(self._received[-3:]).endswith(_END)
+            whole = data.endswith(_ENDS) or b"".join(self._received[-3:]).endswith(_ENDS)
         else:
             whole = data.endswith(self._job.document[-16:])
         if whole:
