@@ -143,8 +143,10 @@ export class List extends EventTarget {
     this.missed += missed;
     if (this.mode === "paused" || this.body.contains(document.activeElement)) {
       // Whoever reads a row must not have it taken away.
-      this.held = [...rows, ...this.held].slice(0, HELD);
-      if (rows.length || missed) this.tell();
+      // What is in the list came as history and comes again as live: it isn't new.
+      const fresh = rows.filter((exchange) => !this.knows(exchange.id));
+      this.held = [...fresh, ...this.held].slice(0, HELD);
+      if (fresh.length || missed) this.tell();
       return;
     }
     const waiting = this.held.length ? [...rows, ...this.held] : rows;
