@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
 
-from teeline.proxy.nnrp.bridge.asked import Asked
-from teeline.proxy.nnrp.bridge.failure import FailureError, broken, cancelled_by_server, from_error
+from teeline.proxy.nnrp.bridge.failure import FailureError, broken
+from teeline.proxy.nnrp.bridge.stream import Stream
 from teeline.proxy.nnrp.bridge.told import Document, Event, dumped, objects
 from teeline.validators.fields.nnrp import (
     CANCELLED,
@@ -56,20 +56,15 @@ class _Call:
 
 
 @dataclass(slots=True)
-class ChatStream:
+class ChatStream(Stream):
     """One stream. ``made_id`` and ``created`` stand where the server tells neither.
 
     ``event`` and ``end`` give bytes to send; both raise FailureError where the stream can't go on.
     """
 
-    asked: Asked
-    made_id: str
-    created: int
     _head: dict[str, Any] | None = None
     _choices: dict[int, _Choice] = field(default_factory=dict)
     _calls: dict[str, _Call] = field(default_factory=dict)
-    _usage: Mapping[str, Any] | None = None
-    _completed: Mapping[str, Any] | None = None
     _replayed: bytes = b""
     _ahead: list[Told] = field(default_factory=list)
 
@@ -137,27 +132,6 @@ class ChatStream:
         if arguments and not call.arguments:
             yield from self._continue_call(call, arguments)
         call.ended = True
-
-    def _call_failed(self, event: Event) -> Iterator[bytes]:
-        """Chat has no word for a failed call, and a client would run the part that it has."""
-        raise from_error(event.members)
-
-    def _counted(self, event: Event) -> Iterator[bytes]:
-        usage = event.members.get("usage")
-        self._usage = usage if isinstance(usage, dict) else self._usage
-        return iter(())
-
-    def _completed_early(self, event: Event) -> Iterator[bytes]:
-        """A terminal document in a PARTIAL_RESULT counts, and the native end is still to come."""
-        body = event.members.get("body")
-        self._completed = body if isinstance(body, dict) else self._completed
-        return iter(())
-
-    def _error(self, event: Event) -> Iterator[bytes]:
-        raise from_error(event.members)
-
-    def _cancelled(self, event: Event) -> Iterator[bytes]:
-        raise cancelled_by_server(event.members)
 
     # -- replaying -------------------------------------------------------------------------------------
 
@@ -303,11 +277,7 @@ class ChatStream:
 
     def end(self, document: Document) -> bytes:
         """What is left to say, finish reasons, usage, and the end mark."""
-        if document.kind == ERROR:
-            raise from_error(document.members, document.status)
-        if document.kind == CANCELLED:
-            raise cancelled_by_server(document.members)
-        body = document.completed or self._completed or {}
+        body = self._final(document)
         return b"".join(self._ended(body))
 
     def _ended(self, body: Mapping[str, Any]) -> Iterator[bytes]:
@@ -358,7 +328,7 @@ _HANDLERS: Final = {
     STARTED: ChatStream._started,
     DELTA: ChatStream._arguments,
     DONE: ChatStream._call_done,
-    FAILED: ChatStream._call_failed,
+    FAILED: ChatStream._error,
     USAGE: ChatStream._counted,
     COMPLETED: ChatStream._completed_early,
     ERROR: ChatStream._error,

@@ -25,14 +25,12 @@ from teeline.proxy.nnrp.bridge.compare import Copy
 from teeline.proxy.nnrp.bridge.failure import (
     FailureError,
     broken,
-    cancelled_by_server,
     from_ending,
-    from_error,
 )
 from teeline.proxy.nnrp.bridge.responses import ResponsesStream
+from teeline.proxy.nnrp.bridge.stream import raise_unless_success
 from teeline.proxy.nnrp.bridge.told import NOTHING, Document, document_of, event_of
 from teeline.proxy.nnrp.clientoperation import Operation, Result
-from teeline.validators.fields.nnrp import CANCELLED, ERROR
 from teeline.validators.wire.nnrpcodes import CancelReason
 
 log = logging.getLogger("teeline.nnrp")
@@ -245,10 +243,7 @@ class Course:
             if self._copy is not None:
                 self._copy.came(events)
         document = self._document()
-        if document.kind == ERROR:
-            raise from_error(document.members, document.status)
-        if document.kind == CANCELLED:
-            raise cancelled_by_server(document.members)
+        raise_unless_success(document)
         body = document.body
         if document is NOTHING:
             if self._asked.operation != CHAT:

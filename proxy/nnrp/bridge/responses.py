@@ -14,13 +14,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from teeline.proxy.nnrp.bridge.asked import Asked
 from teeline.proxy.nnrp.bridge.failure import (
     FailureError,
     broken,
-    cancelled_by_server,
-    from_error,
 )
+from teeline.proxy.nnrp.bridge.stream import Stream
 from teeline.proxy.nnrp.bridge.told import Document, Event, dumped, objects
 from teeline.validators.fields.nnrp import (
     CANCELLED,
@@ -83,17 +81,12 @@ class _Item:
 
 
 @dataclass(slots=True)
-class ResponsesStream:
+class ResponsesStream(Stream):
     """One stream. ``made_id`` and ``created`` stand for what the server tells only at its end."""
 
-    asked: Asked
-    made_id: str
-    created: int
     _number: int = 0
     _begun: bool = False
     _items: dict[Any, _Item] = field(default_factory=dict)
-    _usage: Mapping[str, Any] | None = None
-    _completed: Mapping[str, Any] | None = None
     _size: int = 0
 
     def begin(self) -> bytes:
@@ -169,23 +162,6 @@ class ResponsesStream:
             yield from self._more_arguments(item, arguments)
         yield from self._done(item)
 
-    def _failed(self, event: Event) -> Iterator[bytes]:
-        """The API has no word for a failed call, and a client would run the part that it has."""
-        raise from_error(event.members)
-
-    def _cancelled(self, event: Event) -> Iterator[bytes]:
-        raise cancelled_by_server(event.members)
-
-    def _counted(self, event: Event) -> Iterator[bytes]:
-        usage = event.members.get("usage")
-        self._usage = usage if isinstance(usage, dict) else self._usage
-        return iter(())
-
-    def _completed_early(self, event: Event) -> Iterator[bytes]:
-        body = event.members.get("body")
-        self._completed = body if isinstance(body, dict) else self._completed
-        return iter(())
-
     # -- the frame around them -------------------------------------------------------------------------
 
     def _event(self, kind: str, **members: Any) -> bytes:
@@ -256,11 +232,7 @@ class ResponsesStream:
 
     def end(self, document: Document) -> bytes:
         """What ends the items, and the final response. Raises FailureError."""
-        if document.kind == ERROR:
-            raise from_error(document.members, document.status)
-        if document.kind == CANCELLED:
-            raise cancelled_by_server(document.members)
-        body = document.completed or self._completed or {}
+        body = self._final(document)
         return b"".join(self._opened()) + b"".join(self._ended(body))
 
     def _ended(self, body: Mapping[str, Any]) -> Iterator[bytes]:
@@ -318,10 +290,10 @@ _HANDLERS: Final = {
     STARTED: ResponsesStream._started,
     DELTA: ResponsesStream._arguments,
     DONE: ResponsesStream._call_done,
-    FAILED: ResponsesStream._failed,
+    FAILED: ResponsesStream._error,
     USAGE: ResponsesStream._counted,
     COMPLETED: ResponsesStream._completed_early,
-    ERROR: ResponsesStream._failed,
+    ERROR: ResponsesStream._error,
     CANCELLED: ResponsesStream._cancelled,
 }
 
