@@ -102,10 +102,6 @@ class RawResponse:
         return self.header("x-request-id")
 
     @property
-    def elapsed_ms(self) -> float:
-        return (self.end_at - self.started) * 1000
-
-    @property
     def content(self) -> bytes:
         """The body after content decoding, as far as it could be decoded."""
         if self._content is None:
