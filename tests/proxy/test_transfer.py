@@ -25,6 +25,22 @@ GET = b"GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 POST_CHUNKED = b"POST /v1/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
 
+UPLOADED = b"3\r\nabc\r\n"
+
+
+class Upload:
+    """An upstream that takes the first chunk of an upload, then whatever comes until it breaks off."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.received: list[bytes] = []
+
+    async def script(self, wire: Wire) -> None:
+        await wire.read_head()
+        self.received.append(await wire.read(len(UPLOADED)))
+        self.began.set()
+        self.received.append(await wire.ended())
+
 
 # -- heads before the final one -----------------------------------------------------------------
 
@@ -352,22 +368,16 @@ def test_a_client_that_leaves_cancels_the_upstream_request(sent: bytes, how: str
 
 def test_a_client_that_leaves_within_its_body_cancels_the_upstream_request() -> None:
     async def test() -> None:
-        recorder = Recorder()
-        got = asyncio.Event()
-        received = []
-
-        async def script(wire: Wire) -> None:
-            await wire.read_head()
-            received.append(await wire.read(8))
-            got.set()
-            received.append(await wire.ended())
-
-        async with raw_upstream(script) as upstream, proxy(upstream.url, recorder) as teeline:
+        recorder, upload = Recorder(), Upload()
+        async with (
+            raw_upstream(upload.script) as upstream,
+            proxy(upstream.url, recorder) as teeline,
+        ):
             async with client(teeline.port) as wire:
-                await wire.send(POST_CHUNKED + b"3\r\nabc\r\n")
-                await got.wait()
+                await wire.send(POST_CHUNKED + UPLOADED)
+                await upload.began.wait()
             await asyncio.gather(*upstream.tasks)
-        assert received == [b"3\r\nabc\r\n", b""]
+        assert upload.received == [UPLOADED, b""]
         assert recorder.ended == [Ended.CLIENT_CLOSED]
 
     run(test())
@@ -375,25 +385,19 @@ def test_a_client_that_leaves_within_its_body_cancels_the_upstream_request() -> 
 
 def test_a_body_that_makes_no_sense_is_refused_and_never_ends_for_the_upstream() -> None:
     async def test() -> None:
-        recorder = Recorder()
-        got = asyncio.Event()
-        received = []
-
-        async def script(wire: Wire) -> None:
-            await wire.read_head()
-            received.append(await wire.read(8))
-            got.set()
-            received.append(await wire.ended())
-
-        async with raw_upstream(script) as upstream, proxy(upstream.url, recorder) as teeline:
+        recorder, upload = Recorder(), Upload()
+        async with (
+            raw_upstream(upload.script) as upstream,
+            proxy(upstream.url, recorder) as teeline,
+        ):
             async with client(teeline.port) as wire:
-                await wire.send(POST_CHUNKED + b"3\r\nabc\r\n")
-                await got.wait()
+                await wire.send(POST_CHUNKED + UPLOADED)
+                await upload.began.wait()
                 await wire.send(b"zz\r\n")
                 answer = await wire.read_message()
             await asyncio.gather(*upstream.tasks)
         assert (answer.status, code_of(answer)) == (400, "bad_request")
-        assert received == [b"3\r\nabc\r\n", b""]
+        assert upload.received == [UPLOADED, b""]
         assert recorder.ended == [Ended.REFUSED]
 
     run(test())

@@ -19,7 +19,7 @@ from teeline.proxy.nnrp.server import NnrpServer, ServerError
 from teeline.proxy.nnrp.serverlimits import ServerLimits
 from teeline.validators.wire import nnrpencode as encode
 from tests.proxy.certs import Certificates
-from tests.proxy.nnrp.test_serverconnection import Serves, forever
+from tests.proxy.nnrp.linked import Serves, forever
 
 LOOPBACK = Address("127.0.0.1", 0)
 
