@@ -127,6 +127,30 @@ def test_a_paused_list_stands_still_and_says_what_waits(
         expect(page.locator("#list-note")).to_have_text("")
 
 
+def test_what_a_paused_list_shows_already_is_not_new(
+    browser: Browser, loop: Loop, watch: Watch
+) -> None:
+    """An exchange may come twice: in the history that the page begins with, and as it happens."""
+    up = watch()
+    loop.run(up.happen(exchange()))
+    with opened(browser, up.url) as page:
+        expect(page.locator(ROWS)).to_have_count(1)
+        notes = page.evaluate("""async () => {
+            const { List } = await import("/monitor/static/list.js");
+            let told = { rows: [] };
+            while (!told.rows.length)
+                told = await (await fetch("/monitor/api/exchanges")).json();
+            const list = new List({ history: false });
+            list.replace(told.rows);
+            list.toggle();
+            list.add(told.rows, 0);
+            const same = list.note.textContent;
+            list.add([{ ...told.rows[0], id: "another" }], 0);
+            return [told.rows.length, same, list.note.textContent];
+        }""")
+        assert notes == [1, "", "1 new wait"]
+
+
 def test_whoever_is_on_a_row_keeps_it(browser: Browser, loop: Loop, watch: Watch) -> None:
     up = watch()
     loop.run(up.happen(exchange()))
