@@ -235,6 +235,8 @@ class Sampling:
         # What these decide needs no asking, which costs more than the rest of a span's context.
         self._always = sampler is ALWAYS_ON
         self._by_parent = sampler is DEFAULT_ON
+        self.roots = self._always or self._by_parent
+        """Whether each exchange that has no parent is sampled, whatever it is."""
 
     def decide(self, exchange: Exchange, name: str, *, keep: bool) -> SamplingResult:
         """``keep`` overrules the sampler, which decides on clean traffic alone.
