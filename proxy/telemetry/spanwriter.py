@@ -45,9 +45,9 @@ from teeline.validators.model import Exchange, Violation
 _KEPT: Final = 1024
 _LONGEST: Final = 4096
 """Bytes of attributes that are kept, at most."""
-
 _COUNTERS: Final = 64
-_HEAD: Final = struct.Struct(">BB16sBB8s")  # trace_id and span_id, each behind its tag and length
+"""Counters of an exchange whose attributes are kept, at most."""
+
 _TIMES: Final = struct.Struct("<BQBQ")  # start and end, each behind its tag
 _CLIENT: Final = number(6, 3)
 _STATUS_UNSET: Final = message(15, b"")
@@ -85,7 +85,7 @@ class SpanWriter:
         self._id = self._of_span.key(names.EXCHANGE_ID)
         self._response_id = self._of_span.key(names.RESPONSE_ID)
         self._first_chunk = self._of_span.key(names.RESPONSE_TIME_TO_FIRST_CHUNK)
-        self._counters: dict[tuple[str, ...], Sequence[KeyWriter | None]] = {}
+        self._counters: dict[tuple[str, ...], Sequence[tuple[KeyWriter, int]]] = {}
         self._shared: dict[Hashable, _Shared] = {}
         self._frame = _framed(resource, scope)
 
@@ -101,7 +101,7 @@ class SpanWriter:
         return b"".join((opening(1, sum(map(len, parts))), *parts))
 
     def span(self, exchange: Exchange) -> bytes | None:
-        """One Span; None where the sampler leaves it out. ValueError for ids that are no numbers."""
+        """One Span; None where the sampler leaves it out. ValueError for ids that are none."""
         state, parent = b"", exchange.parent_span_id
         if parent or not self._sampling.roots:
             name = self._describer.span_name(exchange)
@@ -154,28 +154,25 @@ class SpanWriter:
         if exchange.stream and first is not None:
             parts.append(self._first_chunk.double(max(0.0, first - exchange.timing.start)))
         if usage := exchange.usage:
+            counts = list(usage.values())
             try:
-                for key, count in zip(self._keys_of(tuple(usage)), usage.values(), strict=True):
-                    if key is not None:
-                        parts.append(key.whole(count))
-            except (OverflowError, _Ambiguous):
+                parts += [key.whole(counts[at]) for key, at in self._counters_of(tuple(usage))]
+            except OverflowError:
                 return self._of_span.attributes(self._describer.own(exchange))
         return b"".join(parts)
 
-    def _keys_of(self, usage: tuple[str, ...]) -> Sequence[KeyWriter | None]:
-        """The attributes of counters, in their order; None for those that are not told."""
-        keys = self._counters.get(usage)
-        if keys is None:
-            attributes = [counter(name) for name in usage]
-            told = [name for name in attributes if name is not None]
-            if len(told) != len(set(told)):
-                raise _Ambiguous
-            keys = [None if name is None else self._of_span.key(name) for name in attributes]
+    def _counters_of(self, usage: tuple[str, ...]) -> Sequence[tuple[KeyWriter, int]]:
+        """The attributes that counters are told by, each with the place of its counter."""
+        counters = self._counters.get(usage)
+        if counters is None:
+            # Where two counters are told by one attribute, the latter is.
+            places = {name: at for at, name in enumerate(map(counter, usage)) if name is not None}
+            counters = [(self._of_span.key(name), at) for name, at in places.items()]
             if len(usage) <= _COUNTERS:
                 if len(self._counters) >= _KEPT:
                     self._counters.clear()
-                self._counters[usage] = keys
-        return keys
+                self._counters[usage] = counters
+        return counters
 
     def _violations(self, violations: Sequence[Violation]) -> bytes:
         kept = violations[: self._events]
@@ -188,20 +185,13 @@ class SpanWriter:
         return at + text(2, names.VIOLATION_EVENT) + attributes
 
 
-class _Ambiguous(Exception):
-    """Two counters are told by one attribute."""
-
-
 def _ids(trace: str, span: str) -> bytes:
-    digits = f"0a10{trace}1208{span}"
-    if len(trace) == 32 and len(digits) == 56:
-        head = bytes.fromhex(digits)
-        if len(head) == 28:  # it skips blanks
-            return head
-    return _HEAD.pack(
-        *(0x0A, 16, int(trace, 16).to_bytes(16, "big")),
-        *(0x12, 8, int(span, 16).to_bytes(8, "big")),
-    )
+    """trace_id and span_id, each behind its tag and length; ValueError unless they are hexadecimal
+    digits, as many as there have to be."""
+    head = bytes.fromhex(f"0a10{trace}1208{span}")
+    if len(trace) != 32 or len(span) != 16 or len(head) != 28:  # fromhex skips blanks
+        raise ValueError("ids of another length")
+    return head
 
 
 def _state(decision: SamplingResult) -> bytes:
