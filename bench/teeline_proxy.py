@@ -21,6 +21,7 @@ from teeline.config.model import Config, ListenAddress, UpstreamConfig, Upstream
 from teeline.proxy import memory, server
 from teeline.proxy.audit.record import Origin, ruleset_id
 from teeline.proxy.audit.sink import AuditSink
+from teeline.proxy.handover import InBatches
 from teeline.proxy.inspectpool import InspectPool
 from teeline.proxy.process import set_aside
 from teeline.proxy.reports.model import tool_version
@@ -50,6 +51,7 @@ class NoInspector:
         aside: bool = False,
     ) -> None:
         self._exchange = exchange
+        self.acting = self
 
     def request_head(self, head: RequestHead, at: float) -> Sequence[Output]:
         return (Opened(self._exchange),)
@@ -106,11 +108,15 @@ def loop_of(mode: str) -> Callable[[], asyncio.AbstractEventLoop]:
 async def main(mode: str, upstream: str, large: str | None = None) -> None:
     if mode == "bare":
         # The server takes no other inspector as an argument; this is the name of the one in use.
-        vars(memory)["Inspector"] = NoInspector
+        vars(memory)["PlainInspector"] = NoInspector
     config = configured(upstream, large)
     checker, aside = SchemaPool(timeout=config.schema.timeout), InspectPool(config.limits)
     proxy = server.ProxyServer(
-        config, sinks() if mode in ("full", "uvloop") else (), checker, aside=aside
+        config,
+        sinks() if mode in ("full", "uvloop") else (),
+        checker,
+        aside=aside,
+        handover=InBatches(),
     )
     set_aside()
     listener = (await proxy.start())[0]
