@@ -168,7 +168,7 @@ class ChainWriter:
         try:
             self._make_ready()
             closing = records.close_record(self.recorded, self.lost)
-            self._write([*self._lost_records(Counter()), self._line_now(closing)])
+            self._write([*self._lost_records(), self._line_now(closing)])
             self._settle(0)
             self._sync()
         except OSError as error:
@@ -244,7 +244,7 @@ class ChainWriter:
             except Exception as error:  # noqa: BLE001  one bad exchange must not lose its batch
                 log.error("audit: an exchange can't be recorded: %s", type(error).__name__)
         unwritable = len(exchanges) - len(recorded)
-        lost = self._lost_records(Counter(unwritable=unwritable))
+        lost = self._lost_records(unwritable) if unwritable or self._losses else []
         if lost or recorded:
             self._write([*lost, *lines], recorded)
             self._settle(len(recorded), unwritable)
@@ -262,8 +262,8 @@ class ChainWriter:
         self._told_lost += self._losses.total() + unwritable
         self._losses.clear()
 
-    def _lost_records(self, more: Counter[str]) -> list[Line]:
-        reasons = self._losses + more
+    def _lost_records(self, unwritable: int = 0) -> list[Line]:
+        reasons = self._losses + Counter(unwritable=unwritable)
         return [self._line_now(records.lost_record(reasons))] if reasons else []
 
     def _line_now(self, record: Mapping[str, Any]) -> Line:

@@ -45,7 +45,9 @@ _INPUT: Final = ("prompt_tokens", "input_tokens")
 _OUTPUT: Final = ("completion_tokens", "output_tokens")
 _UNSETTLED: Final = frozenset({names.OTHER, OTHER_ERROR})
 _QUEUE = 65536
-_BATCH = 256
+_BATCH = (
+    64  # as the others' batches, so that exchanges are read while the processor's caches have them
+)
 _INTERVAL = 0.2
 _CLOSING = 2.0
 

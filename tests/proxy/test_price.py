@@ -6,23 +6,38 @@ done once is found here, whatever runs beside the tests.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import DEFAULT_ON
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+from teeline.proxy.audit.sink import AuditSink
 from teeline.proxy.clock import Now
 from teeline.proxy.memory import Inspectors
 from teeline.proxy.observers import Observers
-from teeline.proxy.sinks import Fanout
+from teeline.proxy.sinks import Fanout, Sink
 from teeline.proxy.tee import Tee
+from teeline.proxy.telemetry import metrics
+from teeline.proxy.telemetry.attributes import Describer
+from teeline.proxy.telemetry.pipeline import ExportReason, Sampling, Tally
+from teeline.proxy.telemetry.sink import TelemetrySink
+from teeline.proxy.telemetry.spans import Builder
+from teeline.proxy.telemetry.wire import DirectSpanExporter
 from teeline.validators.events import Closed, Found, Opened, RequestHead, ResponseHead
 from teeline.validators.model import Ended, Exchange
 from teeline.validators.policy import Policy
 from teeline.validators.rules import register
+from tests.proxy import samples
+from tests.proxy.audit.logs import ORIGIN, Clock, writer
 from tests.proxy.raw import Recorder
 from tests.validators import streams
 from tests.validators.answers import completion, dumps
@@ -177,3 +192,74 @@ def test_sinks_hear_of_a_clean_exchange_twice(
     assert heard == [Opened, Closed]
     assert Found not in heard
     assert exchange.tee.exchange.violations == []
+
+
+AT_ONCE = 64
+"""Exchanges that the threads of sinks take at once."""
+
+
+def _written(folder: Path) -> Callable[[list[Exchange]], object]:
+    log = writer(folder, Clock(START))
+    log.start()
+    return log.append
+
+
+def _built(_: Path) -> Callable[[list[Exchange]], object]:
+    return Builder(
+        DirectSpanExporter(endpoint="http://127.0.0.1:9/v1/traces"),
+        Tally("spans", 10_000, ExportReason()),
+        Describer(),
+        Sampling(DEFAULT_ON),
+        Resource.get_empty(),
+        InstrumentationScope("test"),
+        events=1,
+    ).add
+
+
+def _recorded(_: Path) -> Callable[[list[Exchange]], object]:
+    recorder = metrics.Recorder(metrics.Meter(), {})
+    return lambda closed: recorder.exchanges([(each, START) for each in closed])
+
+
+@pytest.mark.parametrize(
+    ("made", "most"),
+    [
+        pytest.param(_written, 7.5, id="audit"),
+        pytest.param(_built, 16.5, id="spans"),
+        pytest.param(_recorded, 4.5, id="metrics"),
+    ],
+)
+def test_the_thread_of_a_sink_makes_a_few_calls_an_exchange(
+    made: Callable[[Path], Callable[[list[Exchange]], object]], most: float, tmp_path: Path
+) -> None:
+    """Once it has met one that is alike; what it does once a batch is shared by all of them."""
+    take = made(tmp_path)
+    closed = [samples.exchange(stream=False) for _ in range(AT_ONCE)]
+    take(closed)
+    assert calls(lambda: take(closed)) / AT_ONCE <= most
+
+
+def test_the_event_loop_hands_an_exchange_to_all_sinks_in_a_few_calls(tmp_path: Path) -> None:
+    """Those that ``teeline serve`` has with an audit log and a collector; calls of threads don't count."""
+    sinks: list[Sink] = [
+        metrics.MetricsSink(),
+        AuditSink(tmp_path, origin=ORIGIN),
+        TelemetrySink(InMemorySpanExporter(), None, resource=Resource.get_empty()),
+    ]
+    fanout = Fanout(sinks)
+    exchanges = [samples.exchange() for _ in range(100)]
+
+    def tell_all() -> None:
+        for exchange in exchanges:
+            fanout.emit((Opened(exchange),))
+            fanout.emit((Closed(exchange),))
+
+    async def run() -> float:
+        await fanout.start()
+        try:
+            return calls(tell_all) / len(exchanges)
+        finally:
+            await fanout.close()
+
+    assert asyncio.run(run()) <= 13.5
+    assert fanout.failures == {}
