@@ -53,7 +53,7 @@ class Forwarder:
     def begin(self, client: ClientConnection, request: RequestHead, rest: bytes) -> bytes:
         """Starts the exchange of a request; ``rest`` is what stands behind its head."""
         self.requests += 1
-        route = self._routes.get(request.target) or self._route(request.target)
+        route = self._routes.get(request.form.target) or self._route(request.form.target)
         refused = self._refused(request)
         if refused is not None or route is None:
             self._refuse(client, request, refused or answers.NO_ROUTE)
@@ -68,7 +68,7 @@ class Forwarder:
     def _refused(self, request: RequestHead) -> answers.Answer | None:
         if self.stopping:
             return answers.SHUTTING_DOWN
-        if request.method == b"CONNECT":
+        if request.form.method == b"CONNECT":
             return answers.BAD_TARGET
         if self._open_limit is not None and len(self.active) >= self._open_limit:
             return answers.OVERLOADED
@@ -78,9 +78,9 @@ class Forwarder:
         self, client: ClientConnection, request: RequestHead, answer: answers.Answer
     ) -> None:
         tee = self._observers.open("", client.host, request.trace)
-        method, target = str(request.method, "latin-1"), str(request.target, "latin-1")
+        method, target = str(request.form.method, "latin-1"), str(request.form.target, "latin-1")
         tee.request_head(events.RequestHead(method, target, request.headers), tee.now())
-        client.transport.write(answer.encode(body=request.method != b"HEAD"))
+        client.transport.write(answer.encode(body=request.form.method != b"HEAD"))
         client.close(linger=request.body() is not None)
         tee.end(answer.ended)
 

@@ -15,7 +15,7 @@ from typing import Any
 from teeline.proxy.capture import Capture, Recording
 from teeline.proxy.clock import Clock, Now
 from teeline.proxy.fingerprint import Fingerprint
-from teeline.proxy.head import Fields
+from teeline.proxy.form import Fields
 from teeline.proxy.identity import new_exchange
 from teeline.proxy.inspection import (
     AsideInspector,

@@ -16,8 +16,9 @@ from typing import Protocol
 
 from teeline.proxy import answers, pieces
 from teeline.proxy.connection import ClientConnection, say_failed
+from teeline.proxy.form import Framing
 from teeline.proxy.framing import Body
-from teeline.proxy.head import AnswerHead, Framing, RequestHead
+from teeline.proxy.head import AnswerHead, RequestHead
 from teeline.proxy.parse import HeadError
 from teeline.proxy.tee import Tee
 from teeline.proxy.timers import Timers
@@ -83,7 +84,7 @@ class Transfer:
         self._now = tee.now
         self._request_body = request.body()
         self.uploading = self._request_body is not None
-        self._upgrade = request.switches and not self.uploading
+        self._upgrade = request.form.switches and not self.uploading
         self._wire: UpstreamConnection | None = None
         self._unsent: list[bytes] = []
         self._head_limit = head_limit
@@ -220,7 +221,7 @@ class Transfer:
                 if answer.status >= 200 or answer.status == 101:
                     self._final_head(answer, data)
                     return
-                if not self._request.http10:
+                if not self._request.form.http10:
                     self._client.transport.write(answer.forwarded())
                 if not data:
                     return
@@ -234,12 +235,12 @@ class Transfer:
         if answer.status == 101:
             self._switch(answer, rest, at)
             return
-        self._framing = framing = answer.framing(self._request.method)
+        self._framing = framing = answer.framing(self._request.form.method)
         self._answer_body = body = answer.body(framing)
-        self._dechunk = framing is Framing.CHUNKED and self._request.http10
+        self._dechunk = framing is Framing.CHUNKED and self._request.form.http10
         self._keep = (
-            self._request.persistent
-            and answer.persistent
+            self._request.form.persistent
+            and answer.form.persistent
             and framing is not Framing.CLOSE
             and not self._dechunk
             and not self._registry.stopping
@@ -260,8 +261,8 @@ class Transfer:
     def _connection_field(self, answer: AnswerHead) -> bytes | None:
         """What the client has to be told of its connection (RFC 9112 9.3 and 9.6)."""
         if self._keep:
-            return b"keep-alive" if self._request.http10 or answer.http10 else None
-        return None if self._request.http10 else b"close"
+            return b"keep-alive" if self._request.form.http10 or answer.form.http10 else None
+        return None if self._request.form.http10 else b"close"
 
     def _answer_ended(self, *, surplus: bool) -> None:
         self._answered = True
@@ -291,7 +292,7 @@ class Transfer:
     def _switch(self, answer: AnswerHead, rest: bytes, at: float) -> None:
         """The answer to a WebSocket handshake: from here on bytes pass both ways."""
         wire = self._wire
-        if not self._upgrade or not answer.switches or wire is None:
+        if not self._upgrade or not answer.form.switches or wire is None:
             self._refuse(answers.UNPARSABLE)
             return
         client = self._client
@@ -364,7 +365,7 @@ class Transfer:
             return
         uploading = self.uploading
         if self._over():
-            client.transport.write(answer.encode(body=self._request.method != b"HEAD"))
+            client.transport.write(answer.encode(body=self._request.form.method != b"HEAD"))
             client.close(linger=uploading)
             self._tee.end(ended)
 
