@@ -145,7 +145,7 @@ class ClientConnection(Accepted, asyncio.BufferedProtocol):
         return pieces.BUFFER
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.received(bytes(pieces.BUFFER[:nbytes]))
+        self.received(pieces.BUFFER[:nbytes].tobytes())
 
     def received(self, data: bytes) -> None:
         """Bytes of the client: of a request under way, of its next one, or of no use any more."""

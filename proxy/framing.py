@@ -79,7 +79,7 @@ class LengthBody(Body):
 class ChunkedBody(Body):
     """A body in chunked coding, its trailers included."""
 
-    __slots__ = ("_end", "_left", "_line", "_pieces", "_size", "_trailers")
+    __slots__ = ("_end", "_inside", "_left", "_line", "_pieces", "_size", "_trailers")
 
     def __init__(self, *, answer: bool = False) -> None:
         super().__init__()
@@ -88,9 +88,23 @@ class ChunkedBody(Body):
         self._end = 0  # bytes of the line end behind that content, still to come
         self._line = b""  # the beginning of a line whose end has not come
         self._trailers = -1  # bytes of trailers so far; -1 before the last chunk
+        self._inside = False  # whether the next byte is of something that has begun, or of trailers
         self._pieces: list[bytes] = []
 
     def take(self, data: bytes) -> int:
+        if not self._inside:  # one chunk in one piece is what streams are made of
+            begin = data.find(b"\r\n", 0, _SIZE_LINE) + 2
+            size = _sizes.get(data[:begin])
+            if size is not None and begin + size + 2 == len(data) and data.endswith(b"\r\n"):
+                self.payload = data[begin:-2]
+                return len(data)
+        taken = self._take(data)
+        self._inside = bool(self._left or self._end or self._line or self.broken)
+        if self._trailers >= 0:
+            self._inside = True
+        return taken
+
+    def _take(self, data: bytes) -> int:
         pieces: list[bytes] = []
         self._pieces = pieces
         at, size = 0, len(data)

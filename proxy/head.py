@@ -93,16 +93,19 @@ class RequestHead(Head[RequestForm]):
         self._event: tuple[bytes, events.RequestHead] | None = None
         self._forwarded: tuple[bytes, bytes, bool, bytes] | None = None
 
-    def body(self) -> Body | None:
-        """The scanner of its body; None where there is none: without a field there is no body."""
-        if self.form.chunked:
-            return ChunkedBody()
-        return LengthBody(self.length) if self.length else None
+    @property
+    def has_body(self) -> bool:
+        """Without a field that says so there is none; one of no bytes is none."""
+        return self.form.chunked or bool(self.length)
+
+    def body(self) -> Body:
+        """The scanner of its body, of one of no bytes where it has none."""
+        return ChunkedBody() if self.form.chunked else LengthBody(self.length or 0)
 
     def event(self, target: bytes) -> events.RequestHead:
         """The head as an inspector takes it, with the target that the upstream gets."""
         before = self._event
-        if before is not None and before[0] == target:
+        if before is not None and before[0] is target:
             return before[1]
         method = str(self.form.method, "latin-1")
         event = events.RequestHead(method, str(target, "latin-1"), self.headers)
@@ -116,7 +119,8 @@ class RequestHead(Head[RequestForm]):
         A client that ends its connection behind this exchange has the upstream end its own.
         """
         before = self._forwarded
-        if before is not None and before[:3] == (target, authority, upgrade):
+        # The targets of usual routes are remembered, so that the same one is the same object.
+        if before is not None and before[0] is target and before[1:3] == (authority, upgrade):
             return before[3]
         data = self._rewritten(target, authority, upgrade=upgrade)
         self._forwarded = target, authority, upgrade, data
@@ -149,15 +153,15 @@ class AnswerHead(Head[AnswerForm]):
 
     def framing(self, method: bytes) -> Framing:
         """The framing of a final answer (RFC 9112 6.3)."""
-        return Framing.NONE if method == b"HEAD" else self.form.framing
+        return self.form.framing if method != b"HEAD" else Framing.NONE
 
-    def body(self, framing: Framing) -> Body | None:
-        """The scanner of its body; None where it has none, or one of no bytes."""
+    def body(self, framing: Framing) -> Body:
+        """The scanner of its body, of one of no bytes where it has none."""
         if framing is Framing.CHUNKED:
             return ChunkedBody(answer=True)
         if framing is Framing.CLOSE:
             return Body()
-        return LengthBody(self.length) if framing is Framing.LENGTH and self.length else None
+        return LengthBody((self.length or 0) if framing is Framing.LENGTH else 0)
 
     def forwarded(
         self, connection: bytes | None = None, *, chunked: bool = True, upgrade: bool = False

@@ -125,8 +125,11 @@ def test_an_upgrade_travels_only_where_it_is_let_through() -> None:
 
 
 def test_a_request_has_the_body_that_its_fields_say() -> None:
-    assert request(b"Host: h").body() is None
-    assert request(b"Host: h", b"CONTENT-length: 0").body() is None
+    assert not request(b"Host: h").has_body
+    assert not request(b"Host: h", b"CONTENT-length: 0").has_body
+    assert request(b"Host: h", b"CONTENT-length: 1").has_body
+    assert request(b"Host: h", b"transfer-ENCODING: Chunked").has_body
+    assert request(b"Host: h", b"CONTENT-length: 0").body().done
     assert isinstance(request(b"Host: h", b"CONTENT-length: 1").body(), LengthBody)
     assert isinstance(request(b"Host: h", b"transfer-ENCODING: Chunked").body(), ChunkedBody)
 
