@@ -26,7 +26,6 @@ from teeline.proxy.tunnel import Tunnel
 from teeline.proxy.upstream import Upstream, UpstreamConnection
 from teeline.validators.model import Ended
 
-
 # Looking a member up in its enumeration takes longer than a call does.
 _NONE: Final = Framing.NONE
 _LENGTH: Final = Framing.LENGTH
@@ -116,8 +115,7 @@ class Transfer:
         taken = request.length or 0
         if request.form.chunked or taken > len(rest):
             self._request_body = body = request.body()
-            taken = body.take(rest)
-            payload = body.payload
+            payload, taken = body.take(rest), body.taken
             self.uploading = not body.done
             if body.broken:
                 tee.request_head(request.event(self._target), at)
@@ -148,11 +146,11 @@ class Transfer:
         """The request's body as it comes; gives the bytes behind its end."""
         body = self._request_body
         assert body is not None
-        taken = body.take(data)
+        payload, taken = body.take(data), body.taken
         if taken:
             self._send(data if taken == len(data) else data[:taken])
-            if body.payload:
-                self._tee.request_body(body.payload, self._now())
+            if payload:
+                self._tee.request_body(payload, self._now())
         if body.broken:
             # The upstream must not take what came for the whole of it (RFC 9112 8).
             self._refuse(answers.BAD_REQUEST)
@@ -199,13 +197,12 @@ class Transfer:
         if body is None:
             self._heads(data)
             return
-        taken, size = body.take(data), len(data)
-        payload = body.payload
+        payload, taken, size = body.take(data), body.taken, len(data)
         if taken == size and not self._dechunk:
             self._client.transport.write(data)
         elif taken:
             self._client.transport.write(payload if self._dechunk else data[:taken])
-        if payload and taken:
+        if payload:
             self._tee.response_body(payload, self._now())
         if self._timers is not None:
             self._timers.progress()
@@ -264,8 +261,7 @@ class Transfer:
             written = payload = rest if taken == len(rest) else rest[:taken]
         else:
             self._answer_body = body = answer.body(framing)
-            taken = body.take(rest)
-            payload = body.payload
+            payload, taken = body.take(rest), body.taken
             written = payload if dechunk else rest[:taken]
         head = answer.forwarded(self._connection_field(request, form), chunked=not dechunk)
         if len(head) + len(written) == len(piece) and head is answer.raw:
