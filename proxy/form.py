@@ -4,8 +4,8 @@ What belongs here: what each field is to this hop, what follows from a start lin
 it, and how a further head of the same form is recognised by its bytes. What doesn't: whether a head is
 valid (parse.py asks llhttp), its values and the bytes that go out for it (head.py).
 
-A form holds no value but those that say how messages are framed and connections end. Which form a
-connection's last head had may therefore be remembered where its values may not, since keys stand there.
+A form holds no value but those that say where a message goes, how it is framed and how its connection
+ends. A form may therefore be remembered where the values of a head may not, since keys stand there.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ _names: dict[bytes, tuple[int, str]] = {}
 
 LONGEST: Final = 4096
 """Bytes of a head that is recognised by its form, at most."""
+_LONGEST_START: Final = 160
 _MOST_FIELDS: Final = 64
 _MAX_PATTERNS: Final = 256
 _patterns: dict[tuple[str, ...], re.Pattern[str]] = {}
@@ -222,6 +223,22 @@ class AnswerForm(Form):
             self.framing = Framing.CHUNKED
         else:
             self.framing = Framing.CLOSE if self.length_at < 0 else Framing.LENGTH
+
+
+class Usual:
+    """The form that heads on connections to the same place have, as far as the last one shows: to one
+    listening address, or to one upstream.
+    """
+
+    __slots__ = ("form",)
+
+    def __init__(self) -> None:
+        self.form: RequestForm | AnswerForm | None = None
+
+    def note(self, form: RequestForm | AnswerForm) -> None:
+        """A head of this form has come. In a query may stand a key."""
+        if b"?" not in form.start and len(form.start) <= _LONGEST_START:
+            self.form = form
 
 
 def _made(names: tuple[str, ...], length_at: int) -> re.Pattern[str] | None:

@@ -10,7 +10,7 @@ blanks are never touched. A head never changes once it is made, so one that come
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 from teeline.proxy.form import (
     CONNECTION,
@@ -44,14 +44,6 @@ class Head(Generic[_Form]):
         self.form = form
         self.headers: Headers = tuple(zip(form.names, values, strict=True))
         self.length = int(values[form.length_at]) if form.length_at >= 0 else None
-
-    def varied(self, data: bytes) -> Self | None:
-        """The head at the beginning of ``data``, where it is of the same form; see Form.match."""
-        match = self.form.match(data)
-        if match is None:
-            return None
-        size, values = match
-        return type(self)(data[:size], self.form, values)
 
     @property
     def lines(self) -> list[bytes]:

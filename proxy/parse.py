@@ -7,9 +7,10 @@ Only heads go through llhttp. It never sees a body: aiohttp's parser would put e
 StreamReader of its own, and gives no offsets, so the end of a message could not be found in the
 bytes that travel. Bodies are framed by framing.py, which is stricter.
 
-Who keeps a connection says the same on it again and again. A head with the bytes of the one before is
-the one before; one of its form, which differs in values that can't be misread (``Form.match``), needs no
-parser either. The tests hold what is taken so against what llhttp takes.
+Senders say the same again and again. A head with the bytes of the one before on its connection is the
+one before. One of its form, or of the form that the last connection to the same place began with, differs
+in values that can't be misread (``Form.match``) and needs no parser either. The tests hold what is taken
+so against what llhttp takes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any, Final, TypeVar
 from aiohttp.http import HttpRequestParser, HttpResponseParser
 from aiohttp.http_exceptions import LineTooLong
 
-from teeline.proxy.form import LONGEST, AnswerForm, Fields, FieldsError, RequestForm
+from teeline.proxy.form import LONGEST, AnswerForm, Fields, FieldsError, RequestForm, Usual
 from teeline.proxy.head import AnswerHead, RequestHead
 
 MAX_HEAD: Final = 64 * 1024
@@ -50,13 +51,15 @@ class HeadReader:
     """Reads the heads of one side of a connection, one after the other, from the pieces in which
     they come. The fault of a head shows at once, also where its end has not come.
 
-    ``limit`` is in bytes. What was remembered of a connection's heads is gone with its reader.
+    ``limit`` is in bytes. What was remembered of a connection's heads is gone with its reader, but for
+    the ``usual`` form, which connections to the same place have in common.
     """
 
-    __slots__ = ("_last", "_limit", "_parser", "_received")
+    __slots__ = ("_last", "_limit", "_parser", "_received", "_usual")
 
-    def __init__(self, limit: int = MAX_HEAD) -> None:
+    def __init__(self, limit: int = MAX_HEAD, usual: Usual | None = None) -> None:
         self._limit = limit
+        self._usual = usual or Usual()
         self._received = b""
         self._parser: HttpRequestParser | HttpResponseParser | None = None
         self._last: RequestHead | AnswerHead | None = None
@@ -74,10 +77,12 @@ class HeadReader:
                 data = data[2:]
             if not data:
                 return None
-            if isinstance(self._last, RequestHead):
-                again = self._again(data, self._last)
-                if again is not None:
-                    return again
+            last = self._last
+            if isinstance(last, RequestHead) and data.startswith(last.raw):
+                return last, data[len(last.raw) :]
+            known = last.form if last is not None else self._usual.form
+            if isinstance(known, RequestForm) and (alike := known.match(data)) is not None:
+                return self._known(RequestHead(data[: alike[0]], known, alike[1]), data)
         found = self._read(data, HttpRequestParser)
         if found is None:
             return None
@@ -99,10 +104,13 @@ class HeadReader:
 
     def answer(self, data: bytes) -> tuple[AnswerHead, bytes] | None:
         """The head and what stands behind it, once its end has come. Raises HeadError."""
-        if self._parser is None and isinstance(self._last, AnswerHead):
-            again = self._again(data, self._last)
-            if again is not None:
-                return again
+        if self._parser is None:
+            last = self._last
+            if isinstance(last, AnswerHead) and data.startswith(last.raw):
+                return last, data[len(last.raw) :]
+            known = last.form if last is not None else self._usual.form
+            if isinstance(known, AnswerForm) and (alike := known.match(data)) is not None:
+                return self._known(AnswerHead(data[: alike[0]], known, alike[1]), data)
         found = self._read(data, HttpResponseParser)
         if found is None:
             return None
@@ -121,23 +129,19 @@ class HeadReader:
             self._remember(head)
         return head, rest
 
-    def _remember(self, head: RequestHead | AnswerHead) -> None:
-        last = self._last
-        if len(head.raw) > LONGEST:
-            return
-        if last is not None and last.form.names == head.form.names:
-            head.form.learn()  # a sender that keeps to its names will send them again
-        self._last = head
-
-    def _again(self, data: bytes, last: _Head) -> tuple[_Head, bytes] | None:
-        """The head where it is the last one, or as good as that, and what stands behind it."""
-        if data.startswith(last.raw):
-            return last, data[len(last.raw) :]
-        head = last.varied(data)
-        if head is None or len(head.raw) > self._limit:
-            return None
+    def _known(self, head: _Head, data: bytes) -> tuple[_Head, bytes]:
+        if len(head.raw) > self._limit:
+            raise HeadError(too_large=True)
         self._last = head
         return head, data[len(head.raw) :]
+
+    def _remember(self, head: RequestHead | AnswerHead) -> None:
+        if len(head.raw) <= LONGEST:
+            before = self._last.form if self._last is not None else self._usual.form
+            if before is not None and before.names == head.form.names:
+                head.form.learn()  # a sender that keeps to its names will send them again
+            self._last = head
+            self._usual.note(head.form)
 
     def _read(
         self, data: bytes, kind: type[HttpRequestParser] | type[HttpResponseParser]

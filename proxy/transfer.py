@@ -218,7 +218,9 @@ class Transfer:
             # The answer is over, and the request goes on: what comes now is nobody's.
             self._break_off(Ended.COMPLETE)
             return
-        reader = wire.reader or wire.read_heads(self._registry.head_limit)
+        reader = wire.reader
+        if reader is None:
+            reader = wire.read_heads(self._registry.head_limit, self._upstream.usual)
         try:
             while (found := reader.answer(data)) is not None:
                 answer, rest = found

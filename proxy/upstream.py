@@ -17,6 +17,7 @@ from aiohappyeyeballs import start_connection
 
 from teeline.config.model import UpstreamConfig
 from teeline.proxy import answers, outbound, pieces, sockets, tls
+from teeline.proxy.form import Usual
 from teeline.proxy.parse import HeadReader
 
 _HAPPY_EYEBALLS = 0.25
@@ -80,6 +81,7 @@ class Upstream:
         self.url = config.url
         self.timeouts = config.timeouts
         self.timed = config.timeouts.armed
+        self.usual = Usual()
         self.authority = config.url.authority.encode("ascii")
         self.base = config.url.path.encode("ascii")
         self.prefix = config.prefix.encode("ascii")
@@ -158,9 +160,11 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self.transport = cast(asyncio.Transport, transport)
         sockets.keep_alive(self.transport)
 
-    def read_heads(self, limit: int) -> HeadReader:
-        """The ``reader`` of its answers' heads from here on, of at most so many bytes each."""
-        reader = self.reader = HeadReader(limit)
+    def read_heads(self, limit: int, usual: Usual) -> HeadReader:
+        """The ``reader`` of its answers' heads from here on, of at most so many bytes each; ``usual`` is
+        what connections to the same upstream have in common.
+        """
+        reader = self.reader = HeadReader(limit, usual)
         return reader
 
     def abort(self) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from teeline.proxy.form import Usual
 from teeline.proxy.head import AnswerHead, RequestHead
 from teeline.proxy.parse import MAX_FIELDS, HeadError, HeadReader
 
@@ -215,18 +216,19 @@ def taken(reader: HeadReader, data: bytes, *, answer: bool) -> object:
     return (*same, form.persistent, form.has_host, form.switches, form.special, *said, rest)
 
 
-def known(first: bytes, *, answer: bool) -> HeadReader:
+def known(first: bytes, usual: Usual | None = None, *, answer: bool) -> HeadReader:
     """A reader to which a head's form is known: the same with another value came twice."""
-    reader = HeadReader()
+    reader = HeadReader(usual=usual)
     for head in (first.replace(b"X-", b"X-Y"), first.replace(b": 3", b": 4"), first, first):
         assert taken(reader, head, answer=answer)
     return reader
 
 
 def same_as_alone(first: bytes, second: bytes, *, answer: bool = False) -> None:
-    """What is said of a head doesn't depend on the one before."""
-    alone = taken(HeadReader(), second, answer=answer)
-    assert taken(known(first, answer=answer), second, answer=answer) == alone
+    """What is said of a head doesn't depend on the ones before, on its connection or on others."""
+    alone, usual = taken(HeadReader(), second, answer=answer), Usual()
+    assert taken(known(first, usual, answer=answer), second, answer=answer) == alone
+    assert taken(HeadReader(usual=usual), second, answer=answer) == alone
 
 
 @pytest.mark.parametrize("first", [ASKED, ANSWERED])
@@ -268,6 +270,24 @@ def test_values_that_cannot_be_misread_need_no_parser(monkeypatch: pytest.Monkey
     for first, before, after in VALUES:
         reader, answer = (asking, False) if first is ASKED else (answering, True)
         assert isinstance(taken(reader, first.replace(before, after), answer=answer), tuple)
+
+
+def test_a_further_connection_to_the_same_place_needs_no_parser(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain, usual, usual_answer = ASKED.replace(b"?a", b""), Usual(), Usual()
+    known(plain, usual, answer=False)
+    known(ANSWERED, usual_answer, answer=True)
+    monkeypatch.setattr("teeline.proxy.parse._judged", None)
+    assert taken(HeadReader(usual=usual), plain.replace(b"a1", b"b2"), answer=False)
+    assert taken(HeadReader(usual=usual_answer), ANSWERED.replace(b"_1", b"_2"), answer=True)
+
+
+@pytest.mark.parametrize("target", [b"/v1/x?key=secret", b"/" + b"secret" * 40])
+def test_a_target_that_may_hold_a_key_does_not_outlive_its_connection(target: bytes) -> None:
+    usual = Usual()
+    known(ASKED.replace(b"/v1/x?a", target), usual, answer=False)
+    assert usual.form is None
 
 
 OTHER_LINES = [
