@@ -7,21 +7,21 @@ Only heads go through llhttp. It never sees a body: aiohttp's parser would put e
 StreamReader of its own, and gives no offsets, so the end of a message could not be found in the
 bytes that travel. Bodies are framed by framing.py, which is stricter.
 
-Senders say the same again and again. A head with the bytes of the one before on its connection is the
-one before. One of its form, or of the form that the last connection to the same place began with, differs
-in values that can't be misread (``Form.match``) and needs no parser either. The tests hold what is taken
-so against what llhttp takes.
+Senders say the same again and again. A request's head with the bytes of the one before on its connection
+is the one before. A head of the last one's form, or of the form that the last connection to the same place
+began with, differs in values that can't be misread (``Form.match``) and needs no parser either. The tests
+hold what is taken so against what llhttp takes.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from aiohttp.http import HttpRequestParser, HttpResponseParser
 from aiohttp.http_exceptions import LineTooLong
 
-from teeline.proxy.form import LONGEST, AnswerForm, Fields, FieldsError, RequestForm, Usual
+from teeline.proxy.form import LONGEST, Alike, AnswerForm, Fields, FieldsError, RequestForm, Usual
 from teeline.proxy.head import AnswerHead, RequestHead
 
 MAX_HEAD: Final = 64 * 1024
@@ -35,8 +35,6 @@ _VERSIONS: Final = frozenset({b"HTTP/1.0", b"HTTP/1.1"})
 # Of our own limits none may be met by the parser first: it would call a long head a bad one.
 _UNLIMITED: Final = 1 << 30
 _WRITTEN: Final = b": ".join
-
-_Head = TypeVar("_Head", RequestHead, AnswerHead)
 
 
 class HeadError(Exception):
@@ -55,14 +53,15 @@ class HeadReader:
     the ``usual`` form, which connections to the same place have in common.
     """
 
-    __slots__ = ("_last", "_limit", "_parser", "_received", "_usual")
+    __slots__ = ("_form", "_last", "_limit", "_parser", "_received", "_usual")
 
     def __init__(self, limit: int = MAX_HEAD, usual: Usual | None = None) -> None:
         self._limit = limit
         self._usual = usual or Usual()
         self._received = b""
         self._parser: HttpRequestParser | HttpResponseParser | None = None
-        self._last: RequestHead | AnswerHead | None = None
+        self._form: RequestForm | AnswerForm | None = None
+        self._last: RequestHead | None = None
 
     @property
     def begun(self) -> bool:
@@ -78,11 +77,14 @@ class HeadReader:
             if not data:
                 return None
             last = self._last
-            if isinstance(last, RequestHead) and data.startswith(last.raw):
+            if last is not None and data.startswith(last.raw):
                 return last, data[len(last.raw) :]
-            known = last.form if last is not None else self._usual.form
+            known = self._form or self._usual.form
             if isinstance(known, RequestForm) and (alike := known.match(data)) is not None:
-                return self._known(RequestHead(data[: alike[0]], known, alike[1]), data)
+                size, values = self._within(alike)
+                self._form = known
+                self._last = head = RequestHead(data[:size], known, values)
+                return head, data[size:]
         found = self._read(data, HttpRequestParser)
         if found is None:
             return None
@@ -99,18 +101,19 @@ class HeadReader:
         except FieldsError:
             raise HeadError from None
         head = RequestHead(raw, form, _values(fields))
-        self._remember(head)
+        if len(raw) <= LONGEST:
+            self._last = head
+            self._remember(form)
         return head, rest
 
     def answer(self, data: bytes) -> tuple[AnswerHead, bytes] | None:
         """The head and what stands behind it, once its end has come. Raises HeadError."""
         if self._parser is None:
-            last = self._last
-            if isinstance(last, AnswerHead) and data.startswith(last.raw):
-                return last, data[len(last.raw) :]
-            known = last.form if last is not None else self._usual.form
+            known = self._form or self._usual.form
             if isinstance(known, AnswerForm) and (alike := known.match(data)) is not None:
-                return self._known(AnswerHead(data[: alike[0]], known, alike[1]), data)
+                size, values = self._within(alike)
+                self._form = known
+                return AnswerHead(data[:size], known, values), data[size:]
         found = self._read(data, HttpResponseParser)
         if found is None:
             return None
@@ -124,24 +127,21 @@ class HeadReader:
             form = AnswerForm(start, message.code, fields)
         except FieldsError:
             raise HeadError from None
-        head = AnswerHead(raw, form, _values(fields))
-        if head.status >= 200:
-            self._remember(head)
-        return head, rest
+        if form.status >= 200 and len(raw) <= LONGEST:
+            self._remember(form)
+        return AnswerHead(raw, form, _values(fields)), rest
 
-    def _known(self, head: _Head, data: bytes) -> tuple[_Head, bytes]:
-        if len(head.raw) > self._limit:
+    def _within(self, alike: Alike) -> Alike:
+        if alike[0] > self._limit:
             raise HeadError(too_large=True)
-        self._last = head
-        return head, data[len(head.raw) :]
+        return alike
 
-    def _remember(self, head: RequestHead | AnswerHead) -> None:
-        if len(head.raw) <= LONGEST:
-            before = self._last.form if self._last is not None else self._usual.form
-            if before is not None and before.names == head.form.names:
-                head.form.learn()  # a sender that keeps to its names will send them again
-            self._last = head
-            self._usual.note(head.form)
+    def _remember(self, form: RequestForm | AnswerForm) -> None:
+        before = self._form or self._usual.form
+        if before is not None and before.names == form.names:
+            form.learn()  # a sender that keeps to its names will send them again
+        self._form = form
+        self._usual.note(form)
 
     def _read(
         self, data: bytes, kind: type[HttpRequestParser] | type[HttpResponseParser]
