@@ -18,9 +18,6 @@ from typing import Final
 Fields = Sequence[tuple[bytes, bytes]]
 """Header fields as received: names in their case, values without the blanks around them."""
 
-Alike = tuple[int, tuple[str, ...]]
-"""The size of a head of a known form, and its values."""
-
 # What a field is to this hop; most are nothing to it. Numbers, not an enum: they are looked at for
 # each field of each message.
 _PLAIN: Final = 0
@@ -178,7 +175,7 @@ class Form:
         if self._pattern is None and len(self.names) <= _MOST_FIELDS:
             self._pattern = _patterns.get(self.names) or _made(self.names, self.length_at)
 
-    def match(self, data: bytes) -> Alike | None:
+    def match(self, data: bytes) -> tuple[int, tuple[str, ...]] | None:
         """The size of a head of this form at the beginning of ``data``, and its values.
 
         None for all others, which may be heads as well: a head is recognised where its start line, its

@@ -61,7 +61,8 @@ class Forwarder:
             self._refuse(client, request, self._why_not(form.method, full=full))
             return b""
         upstream, target = route
-        tee = self._observers.open(upstream.name, client.host, request.trace)
+        trace = request.trace if form.trace_at else ()
+        tee = self._observers.open(upstream.name, client.host, trace)
         transfer = Transfer(self, upstream, target, client, request, tee)
         active.add(transfer)
         client.exchange = transfer

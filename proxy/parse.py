@@ -21,7 +21,7 @@ from typing import Any, Final
 from aiohttp.http import HttpRequestParser, HttpResponseParser
 from aiohttp.http_exceptions import LineTooLong
 
-from teeline.proxy.form import LONGEST, Alike, AnswerForm, Fields, FieldsError, RequestForm, Usual
+from teeline.proxy.form import LONGEST, AnswerForm, Fields, FieldsError, RequestForm, Usual
 from teeline.proxy.head import AnswerHead, RequestHead
 
 MAX_HEAD: Final = 64 * 1024
@@ -81,10 +81,11 @@ class HeadReader:
                 return last, data[len(last.raw) :]
             known = self._form or self._usual.form
             if isinstance(known, RequestForm) and (alike := known.match(data)) is not None:
-                size, values = self._within(alike)
-                self._form = known
-                self._last = head = RequestHead(data[:size], known, values)
-                return head, data[size:]
+                size, values = alike
+                if size <= self._limit:
+                    self._form = known
+                    self._last = head = RequestHead(data[:size], known, values)
+                    return head, data[size:]
         found = self._read(data, HttpRequestParser)
         if found is None:
             return None
@@ -111,9 +112,10 @@ class HeadReader:
         if self._parser is None:
             known = self._form or self._usual.form
             if isinstance(known, AnswerForm) and (alike := known.match(data)) is not None:
-                size, values = self._within(alike)
-                self._form = known
-                return AnswerHead(data[:size], known, values), data[size:]
+                size, values = alike
+                if size <= self._limit:
+                    self._form = known
+                    return AnswerHead(data[:size], known, values), data[size:]
         found = self._read(data, HttpResponseParser)
         if found is None:
             return None
@@ -130,11 +132,6 @@ class HeadReader:
         if form.status >= 200 and len(raw) <= LONGEST:
             self._remember(form)
         return AnswerHead(raw, form, _values(fields)), rest
-
-    def _within(self, alike: Alike) -> Alike:
-        if alike[0] > self._limit:
-            raise HeadError(too_large=True)
-        return alike
 
     def _remember(self, form: RequestForm | AnswerForm) -> None:
         before = self._form or self._usual.form
