@@ -80,10 +80,11 @@ class Forwarder:
     ) -> None:
         tee = self._observers.open("", client.host, request.trace)
         method, target = str(request.form.method, "latin-1"), str(request.form.target, "latin-1")
-        tee.request_head(events.RequestHead(method, target, request.headers), tee.now())
+        hand = tee.handover.hand
+        hand(tee.request_head, events.RequestHead(method, target, request.headers), tee.now())
         client.transport.write(answer.encode(body=request.form.method != b"HEAD"))
         client.close(linger=request.has_body)
-        tee.end(answer.ended)
+        hand(tee.end, answer.ended, tee.now())
 
     def _route(self, target: bytes) -> Route | None:
         """Where a target leads, None where nowhere. Usual ones are remembered: there are few."""

@@ -56,6 +56,8 @@ class Transfer:
         "_client",
         "_dechunk",
         "_framing",
+        "_hand",
+        "_hand_piece",
         "_keep",
         "_now",
         "_open",
@@ -69,6 +71,7 @@ class Transfer:
         "_upgrade",
         "_upstream",
         "_wire",
+        "received",
         "uploading",
     )
 
@@ -88,6 +91,9 @@ class Transfer:
         self._target = target
         self._tee = tee
         self._now = tee.now
+        self._hand, self._hand_piece = tee.handover.hand, tee.handover.hand_piece
+        self.received = 0
+        """Grows with what the client is sent: an answer's head and its body."""
         self._request_body: Body | None = None
         self.uploading = False
         self._upgrade = False
@@ -100,10 +106,6 @@ class Transfer:
         self._keep = False
         self._open = True
         self._timers = Timers(upstream.timeouts, self._too_late) if upstream.timed else None
-
-    @property
-    def received(self) -> int:
-        return self._tee.received
 
     # -- the request -------------------------------------------------------------------------------
 
@@ -118,7 +120,7 @@ class Transfer:
             payload, taken = body.take(rest), body.taken
             self.uploading = not body.done
             if body.broken:
-                tee.request_head(request.event(self._target), at)
+                self._hand(tee.request_head, request.event(self._target), at)
                 self._refuse(answers.BAD_REQUEST)
                 return b""
         elif taken < len(rest):
@@ -135,9 +137,9 @@ class Transfer:
             wire.transport.write(data)
         else:
             self._unsent = [data]
-        tee.request_head(request.event(self._target), at)
+        self._hand(tee.request_head, request.event(self._target), at)
         if payload:
-            tee.request_body(payload, at)
+            self._hand_piece(tee.request_body, payload, at)
         if not self.uploading:
             self._request_ended(at)
         return rest[taken:]
@@ -150,7 +152,7 @@ class Transfer:
         if taken:
             self._send(data if taken == len(data) else data[:taken])
             if payload:
-                self._tee.request_body(payload, self._now())
+                self._hand_piece(self._tee.request_body, payload, self._now())
         if body.broken:
             # The upstream must not take what came for the whole of it (RFC 9112 8).
             self._refuse(answers.BAD_REQUEST)
@@ -171,7 +173,7 @@ class Transfer:
 
     def _request_ended(self, at: float) -> None:
         self.uploading = False
-        self._tee.request_end(at)
+        self._hand(self._tee.request_end, None, at)
         if self._timers is not None and self._framing is None:
             self._timers.request_ended()
 
@@ -203,7 +205,8 @@ class Transfer:
         elif taken:
             self._client.transport.write(payload if self._dechunk else data[:taken])
         if payload:
-            self._tee.response_body(payload, self._now())
+            self.received += 1
+            self._hand_piece(self._tee.response_body, payload, self._now())
         if self._timers is not None:
             self._timers.progress()
         if body.done:
@@ -270,10 +273,10 @@ class Transfer:
             self._client.transport.write(piece)  # which is these two: nothing is left out or added
         else:
             self._client.transport.write(head + written)
-        tee = self._tee
-        tee.response_head(answer.event(), at)
+        self.received += 1
+        self._hand(self._tee.response_head, answer.event(), at)
         if payload:
-            tee.response_body(payload, at)
+            self._hand_piece(self._tee.response_body, payload, at)
         if body is None or body.done:
             self._answer_ended(surplus=taken < len(rest))
         elif body.broken:
@@ -302,7 +305,7 @@ class Transfer:
                 client.next()
         elif self._over():
             client.close(linger=uploading)
-        self._tee.end(_COMPLETE)
+        self._hand(self._tee.end, _COMPLETE, self._now())
 
     def answer_eof(self) -> None:
         """The upstream sends no more: the end of a body that has no other."""
@@ -318,7 +321,7 @@ class Transfer:
             return
         client = self._client
         client.transport.write(answer.forwarded(upgrade=True) + rest)
-        self._tee.switched(answer.event(), at)
+        self._hand(self._tee.switched, answer.event(), at)
         if self._over(replaced=True):
             Tunnel(client, wire, self._tee, self._registry).start(rest)
 
@@ -358,7 +361,11 @@ class Transfer:
 
     def client_lost(self) -> None:
         if self._over():
-            self._tee.end(Ended.COMPLETE if self._answered else Ended.CLIENT_CLOSED)
+            self._hand(
+                self._tee.end,
+                Ended.COMPLETE if self._answered else Ended.CLIENT_CLOSED,
+                self._now(),
+            )
 
     def cut_off(self) -> None:
         self._break_off(Ended.SHUTDOWN)
@@ -388,7 +395,7 @@ class Transfer:
         if self._over():
             client.transport.write(answer.encode(body=self._request.form.method != b"HEAD"))
             client.close(linger=uploading)
-            self._tee.end(ended)
+            self._hand(self._tee.end, ended, self._now())
 
     def _break_off(self, ended: Ended) -> None:
         client, framing = self._client, self._framing
@@ -396,7 +403,7 @@ class Transfer:
             ended = Ended.CLIENT_CLOSED
         if self._over():
             client.break_off(reset=framing is Framing.CLOSE or self._dechunk)
-            self._tee.end(ended)
+            self._hand(self._tee.end, ended, self._now())
 
     def _over(self, *, replaced: bool = False) -> bool:
         """Takes the exchange out of everything that knows it; False where that was done before."""

@@ -71,7 +71,7 @@ class Open:
         self.tee: Tee = observers.open("relay", "127.0.0.1", ())
         self.tee.request_head(RequestHead("POST", target, FIELDS), START)
         self.tee.request_body(asked, START)
-        self.tee.request_end(START)
+        self.tee.request_end(None, START)
         self.tee.response_head(ANSWER, START)
         self.at = START
         self.pieces = list(pieces)
@@ -140,10 +140,10 @@ def test_a_whole_json_exchange_is_a_hundred_calls_at_most() -> None:
         tee = observers.open("relay", "127.0.0.1", ())
         tee.request_head(RequestHead("POST", "/v1/chat/completions", FIELDS), START)
         tee.request_body(asked, START)
-        tee.request_end(START)
+        tee.request_end(None, START)
         tee.response_head(ResponseHead(200, (JSON, *ANSWER.headers[1:])), START)
         tee.response_body(answer, START)
-        tee.end(Ended.COMPLETE)
+        tee.end(Ended.COMPLETE, tee.now())
         exchanges.append(tee.exchange)
 
     def all_of(answers: Sequence[bytes]) -> None:
@@ -178,7 +178,7 @@ def test_sinks_hear_of_a_clean_exchange_twice(
     """When it opens and when it closes; so there is one span and one audit record, and no log record."""
     exchange = Open(target, asked, pieces)
     exchange.pass_on(len(exchange.pieces))
-    exchange.tee.end(Ended.COMPLETE)
+    exchange.tee.end(Ended.COMPLETE, exchange.at)
     heard = [type(event) for event in exchange.recorder.outputs]
     assert heard == [Opened, Closed]
     assert Found not in heard
@@ -197,31 +197,26 @@ CHUNK = b"a\r\ndata: {}\n\n\r\n"
 
 
 class Unseen:
-    """Observers, and the tee of every exchange: they keep the content, and cost one call each time."""
+    """Observers, the tee of every exchange and the way there: they keep the content, and cost one call
+    each time.
+    """
 
-    received = 0
+    request_head, request_body, request_end = "request head", "request body", "request end"
+    response_head, response_body, end = "response head", "response body", "end"
 
     def __init__(self) -> None:
-        self.seen: list[bytes] = []
+        self.seen: list[object] = []
+        self.handover = self
         self.now = float
 
     def open(self, *of: Any) -> Unseen:
         return self
 
-    def request_head(self, head: RequestHead, at: float) -> None: ...
+    def hand(self, step: str, what: object, at: float) -> None:
+        self.seen.append(step)
 
-    def request_body(self, data: bytes, at: float) -> None:
+    def hand_piece(self, step: str, data: bytes, at: float) -> None:
         self.seen.append(data)
-
-    def request_end(self, at: float) -> None: ...
-
-    def response_head(self, head: ResponseHead, at: float) -> None: ...
-
-    def response_body(self, data: bytes, at: float) -> None:
-        self.seen.append(data)
-
-    def end(self, ended: Ended) -> None:
-        self.seen.append(b"")
 
 
 class Line(asyncio.Transport):
@@ -297,7 +292,8 @@ def test_forwarding_a_json_exchange_is_twenty_eight_calls_at_most(
         assert calls(exchanges) / 50 <= 41.1
         assert pair.back.written == [ASKED.replace(b"Host: h", b"Host: up")] * 50
         assert pair.front.written == [ANSWERED % number for number in range(50, 100)]
-        assert pair.tee.seen == [BODY, b"{}", b""] * 50
+        asked = ["request head", BODY, "request end"]
+        assert pair.tee.seen == [*asked, "response head", b"{}", "end"] * 50
 
     run(test())
 
@@ -317,6 +313,6 @@ def test_forwarding_a_chunk_is_three_calls_at_most(monkeypatch: pytest.MonkeyPat
         # Beside one of the tee, and three of the test and its transports.
         assert calls(chunks) / 100 <= 7.1
         assert pair.front.written == [STREAMED, *[CHUNK] * 101]
-        assert pair.tee.seen == [BODY, *[CHUNK[3:-2]] * 101]
+        assert pair.tee.seen[4:] == [CHUNK[3:-2]] * 101
 
     run(test())
