@@ -99,15 +99,17 @@ class Form:
 
     ``names`` are the fields' names, in order. ``length_at`` is the position of Content-Length, -1 for none;
     ``trace_at`` those of traceparent. ``special`` are the positions and kinds of fields that don't travel
-    as they came, ``listed`` the names that Connection takes off this message. ``persistent``: the
-    connection goes on behind it, as far as its sender goes. ``switches``: it is one half of a WebSocket
-    handshake.
+    as they came, ``listed`` the names that Connection takes off this message. ``cut`` is the line of a
+    Connection, as it is usually written, that is all that has to go; empty where that isn't so.
+    ``persistent``: the connection goes on behind it, as far as its sender goes. ``switches``: it is one
+    half of a WebSocket handshake.
     """
 
     __slots__ = (
         "_fixed",
         "_pattern",
         "chunked",
+        "cut",
         "has_host",
         "http10",
         "length_at",
@@ -130,7 +132,7 @@ class Form:
         self.special: list[tuple[int, int]] = []
         self._fixed: list[tuple[int, str]] = []
         names: list[str] = []
-        options, upgrade = _NO_OPTIONS, False
+        options, upgrade, cut = _NO_OPTIONS, False, b""
         for at, (name, value) in enumerate(fields):
             kind, text = _names.get(name) or _learn(name)
             names.append(text)
@@ -139,10 +141,12 @@ class Form:
             self._note(at, kind, value)
             if kind == CONNECTION:
                 options |= {option.strip(b" \t") for option in value.lower().split(b",")}
+                cut = b"\r\n%b: %b\r\n" % (name, value)
             elif kind == UPGRADE:
                 upgrade = value.lower() == b"websocket"
         self.names = tuple(names)
         self.listed = options - _OPTIONS
+        self.cut = cut if len(self.special) == 1 and not self.listed else b""
         self.persistent = b"close" not in options and (not http10 or b"keep-alive" in options)
         self.switches = upgrade and b"upgrade" in options and not http10
         self._pattern = _patterns.get(self.names)

@@ -164,14 +164,18 @@ class AnswerHead(Head[AnswerForm]):
         said. ``chunked`` false takes Transfer-Encoding away, for a client of HTTP/1.0 (RFC 9112
         7.1 forbids it there).
         """
-        if connection is None and chunked and not self.form.special:
-            return self.raw  # nothing is dropped, and nothing said beside it
+        form = self.form
+        if connection is None and chunked and not upgrade:
+            if not form.special:
+                return self.raw  # nothing is dropped, and nothing said beside it
+            if form.cut and form.cut in self.raw:
+                return self.raw.replace(form.cut, b"\r\n", 1)
         lines = self.kept(None, upgrade=upgrade)
         if not chunked:
             lines = [line for line in lines if not line.lower().startswith(b"transfer-encoding:")]
         if connection is not None:
             lines.append(b"Connection: " + connection)
-        return b"\r\n".join((self.form.start, *lines, b"", b""))
+        return b"\r\n".join((form.start, *lines, b"", b""))
 
 
 def upstream_target(target: bytes, prefix: bytes, base: bytes) -> bytes:

@@ -108,6 +108,33 @@ def test_what_a_client_says_of_its_connection_is_said_of_the_one_behind() -> Non
     assert last(b"GET / HTTP/1.0", b"Keep-Alive") == b"Connection: keep-alive"
 
 
+@pytest.mark.parametrize(
+    ("lines", "kept"),
+    [
+        ((b"A: 1", b"B: 2"), (b"A: 1", b"B: 2")),
+        ((b"A: 1", b"Connection: keep-alive", b"B: 2"), (b"A: 1", b"B: 2")),
+        ((b"connection: Keep-Alive", b"A: Connection: x"), (b"A: Connection: x",)),
+        ((b"A: 1", b"CONNECTION: close"), (b"A: 1",)),
+        ((b"A: 1", b"Connection:keep-alive", b"B: 2"), (b"A: 1", b"B: 2")),
+        ((b"A: 1", b"Connection:  keep-alive \t", b"B: 2"), (b"A: 1", b"B: 2")),
+        ((b"A: 1", b"Connection: keep-alive, B", b"B: 2"), (b"A: 1",)),
+        ((b"Connection: keep-alive", b"Keep-Alive: timeout=5", b"B: 2"), (b"B: 2",)),
+        ((b"Connection: keep-alive", b"Connection: keep-alive", b"A: 1"), (b"A: 1",)),
+        ((b"Connection:", b"A: 1"), (b"A: 1",)),
+        ((b"Connection: keep-alive",), ()),
+        ((b"Host: h", b"A: 1"), (b"Host: h", b"A: 1")),
+        ((b"Connection: keep-alive", b"Host: h"), (b"Host: h",)),
+    ],
+)
+def test_an_answer_goes_out_as_the_lines_of_it_that_are_kept(
+    lines: tuple[bytes, ...], kept: tuple[bytes, ...]
+) -> None:
+    """Whichever way its bytes come about: as they were, with a line cut out, or put together."""
+    head = answer(*lines)
+    assert head.kept(None, upgrade=False) == list(kept)
+    assert head.forwarded() == b"\r\n".join((b"HTTP/1.1 200 OK", *kept, b"", b""))
+
+
 def test_a_client_of_http_1_0_gets_no_transfer_encoding() -> None:
     head = answer(b"Transfer-Encoding: chunked", b"A: 1").forwarded(b"close", chunked=False)
     assert head == b"HTTP/1.1 200 OK\r\nA: 1\r\nConnection: close\r\n\r\n"
