@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from opentelemetry.sdk.resources import Resource
@@ -20,8 +20,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import DEFAULT_ON
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+from teeline.config.model import UpstreamConfig, UpstreamURL
+from teeline.proxy import pieces
 from teeline.proxy.audit.sink import AuditSink
 from teeline.proxy.clock import Now
+from teeline.proxy.connection import ClientConnection, Clients
+from teeline.proxy.forward import Forwarder
 from teeline.proxy.memory import Inspectors
 from teeline.proxy.observers import Observers
 from teeline.proxy.sinks import Fanout, Sink
@@ -32,13 +36,14 @@ from teeline.proxy.telemetry.pipeline import ExportReason, Sampling, Tally
 from teeline.proxy.telemetry.sink import TelemetrySink
 from teeline.proxy.telemetry.spans import Builder
 from teeline.proxy.telemetry.wire import DirectSpanExporter
+from teeline.proxy.upstream import Owner, Upstream, UpstreamConnection
 from teeline.validators.events import Closed, Found, Opened, RequestHead, ResponseHead
 from teeline.validators.model import Ended, Exchange
 from teeline.validators.policy import Policy
 from teeline.validators.rules import register
 from tests.proxy import samples
 from tests.proxy.audit.logs import ORIGIN, Clock, writer
-from tests.proxy.raw import Recorder
+from tests.proxy.raw import Recorder, run
 from tests.validators import streams
 from tests.validators.answers import completion, dumps
 
@@ -254,12 +259,145 @@ def test_the_event_loop_hands_an_exchange_to_all_sinks_in_a_few_calls(tmp_path: 
             fanout.emit((Opened(exchange),))
             fanout.emit((Closed(exchange),))
 
-    async def run() -> float:
+    async def told() -> float:
         await fanout.start()
         try:
             return calls(tell_all) / len(exchanges)
         finally:
             await fanout.close()
 
-    assert asyncio.run(run()) <= 13.5
+    assert asyncio.run(told()) <= 13.5
     assert fanout.failures == {}
+
+
+# -- what forwarding costs, on connections that are kept ---------------------------------------------
+
+BODY = b'{"model":"m","messages":[]}'
+ASKED = b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 27\r\n\r\n" + BODY
+ANSWERED = b"HTTP/1.1 200 OK\r\nx-request-id: req_%08d\r\nContent-Length: 2\r\n\r\n{}"
+STREAMED = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+CHUNK = b"a\r\ndata: {}\n\n\r\n"
+
+
+class Unseen:
+    """Observers, the tee of every exchange and the way there: they keep the content, and cost one call
+    each time.
+    """
+
+    request_head, request_body, request_end = "request head", "request body", "request end"
+    response_head, response_body, end = "response head", "response body", "end"
+
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+        self.handover = self
+        self.now = float
+
+    def open(self, *of: Any) -> Unseen:
+        return self
+
+    def hand(self, step: str, what: object, at: float) -> None:
+        self.seen.append(step)
+
+    def hand_piece(self, step: str, data: bytes, at: float) -> None:
+        self.seen.append(data)
+
+
+class Line(asyncio.Transport):
+    """A transport that keeps what is written; ``used`` is set with that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+        self.used = asyncio.Event()
+
+    def write(self, data: Any) -> None:
+        self.written.append(data)
+        self.used.set()
+
+    def is_closing(self) -> bool:
+        return False
+
+
+class Pair:
+    """A client's connection and the one behind it, after a first exchange on them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.tee = Unseen()
+        upstream = Upstream(UpstreamConfig(UpstreamURL.parse("http://up/v1")))
+        forwarder = Forwarder([upstream], cast(Observers, self.tee))
+        clients = Clients(
+            forwarder.begin, on_closed=lambda: None, head_limit=8192, head_timeout=None
+        )
+        self.client: ClientConnection = clients()
+        self.front, self.back = Line(), Line()
+        self.client.connection_made(self.front)
+
+        async def connect(upstream: Upstream, owner: Owner) -> UpstreamConnection:
+            self.behind = UpstreamConnection(owner)
+            self.behind.connection_made(self.back)
+            return self.behind
+
+        monkeypatch.setattr(Upstream, "connect", connect)
+
+    async def begin(self) -> None:
+        """Passes answers until their form is known."""
+        self.ask()
+        await self.back.used.wait()
+        self.answer(ANSWERED % 0)
+        for number in (1, 2):
+            self.ask()
+            self.answer(ANSWERED % number)
+        for kept in (self.front.written, self.back.written, self.tee.seen):
+            kept.clear()
+
+    def ask(self) -> None:
+        pieces.BUFFER[: len(ASKED)] = ASKED
+        self.client.buffer_updated(len(ASKED))
+
+    def answer(self, piece: bytes) -> None:
+        pieces.BUFFER[: len(piece)] = piece
+        self.behind.buffer_updated(len(piece))
+
+
+def test_forwarding_a_json_exchange_is_twenty_eight_calls_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        pair = Pair(monkeypatch)
+        await pair.begin()
+
+        def exchanges() -> None:
+            for number in range(50, 100):
+                pair.ask()
+                pair.answer(ANSWERED % number)
+
+        # Beside seven of the tee, and six of the test and its transports.
+        assert calls(exchanges) / 50 <= 41.1
+        assert pair.back.written == [ASKED.replace(b"Host: h", b"Host: up")] * 50
+        assert pair.front.written == [ANSWERED % number for number in range(50, 100)]
+        asked = ["request head", BODY, "request end"]
+        assert pair.tee.seen == [*asked, "response head", b"{}", "end"] * 50
+
+    run(test())
+
+
+def test_forwarding_a_chunk_is_three_calls_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        pair = Pair(monkeypatch)
+        await pair.begin()
+        pair.ask()
+        pair.answer(STREAMED)
+        pair.answer(CHUNK)
+
+        def chunks() -> None:
+            for _ in range(100):
+                pair.answer(CHUNK)
+
+        # Beside one of the tee, and three of the test and its transports.
+        assert calls(chunks) / 100 <= 7.1
+        assert pair.front.written == [STREAMED, *[CHUNK] * 101]
+        assert pair.tee.seen[4:] == [CHUNK[3:-2]] * 101
+
+    run(test())
