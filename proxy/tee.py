@@ -99,7 +99,11 @@ class Tee:
             except Exception as error:  # noqa: BLE001  observers can't break traffic
                 self._fail("inspector", error)
             else:
-                self._emit(outputs)
+                if len(outputs) == 1 and type(outputs[0]) is Opened:
+                    self._opened = True  # the usual: there is nothing yet that a policy could judge
+                    observers.sinks.emit(outputs)
+                else:
+                    self._emit(outputs)
         if not self._opened:
             self._open_uninspected(head, at)
 

@@ -56,15 +56,16 @@ def check_head(ctx: Context) -> None:
 def is_head_clean(head: ResponseHead, names: FieldNames, kind: ContentType) -> bool:
     """Whether a head is one of which ``check_head`` reports nothing, told at a glance; of an answer in no
     content coding."""
+    if head.status != 200 or not names.usual or names.coded:
+        return False
+    if kind.charset and kind.charset not in _CHARSETS:
+        return False
     headers = head.headers
-    return (
-        head.status == 200
-        and names.usual
-        and not names.coded
-        and not (kind.charset and kind.charset not in _CHARSETS)
-        and all(map(_DURATION.match, [headers[at][1] for at in names.durations]))
-        and all(map(_COUNT.match, [headers[at][1] for at in names.amounts]))
-    )
+    for at, _, reset in names.rate_limits:
+        form = _DURATION if reset else _COUNT
+        if form.match(headers[at][1]) is None:
+            return False
+    return True
 
 
 def _check_status(ctx: Context, status: int) -> None:

@@ -79,18 +79,15 @@ def note_usual(exchange: Exchange, document: Any) -> bool:
 def _settings(document: Mapping[str, Any]) -> dict[str, int | float | str] | None:
     """What ``settings_of`` gives, of numbers within their bounds; None where one isn't."""
     found: dict[str, int | float | str] = {}
-    count = 0
-    for member, value in document.items():
-        row = _RANGES.get(member)
-        if row is None:
-            continue
-        name, low, high = row
+    members = document.keys() & _RANGES.keys()
+    for member in members:
+        value = document[member]
+        name, low, high = _RANGES[member]
         if type(value) not in _NUMERIC or not low <= value <= high:
             return None
-        count += 1
         if name:
             found[name] = value
-    return found if count < 2 else settings_of(document)  # which has an order of its own
+    return found if len(members) < 2 else settings_of(document)  # which has an order of its own
 
 
 def is_head_usual(headers: Headers, names: FieldNames) -> bool:
