@@ -132,18 +132,11 @@ class Template:
         self.like: Any = None
         self.text: bytes | str = b""
 
-    def is_one(self, data: bytes) -> bool:
-        """Whether the bytes are one event that fits, with plain texts and no number."""
-        at = self._size
-        if data[:at] != self._first:
-            return False
-        end = _plain(data, at, at + MAX_HOLE).end()  # type: ignore[union-attr]
-        if self._inner:
-            at = end + len(self._inner)
-            if data[end:at] != self._inner:
-                return False
-            end = _plain(data, at, at + MAX_HOLE).end()  # type: ignore[union-attr]
-        return data[end:] == self._last
+    @property
+    def ends(self) -> tuple[bytes, bytes, bytes]:
+        """What stands before the text, between it and its padding (nothing where there is none), and behind,
+        of events that may be taken many at once."""
+        return self._first, self._inner, self._last
 
     def stretch(self, data: bytes, start: int) -> tuple[int, int, int]:
         """Events from ``start`` on that fit and hold plain texts: how many, where the last one of them
@@ -212,7 +205,7 @@ class FastPath:
 
     ``longest`` is the limit on an event's bytes, which no template may lead past. ``like`` is the value of
     an event that differs from the last one taken in nothing but its holes. ``ready`` is the one template that
-    is armed, where its text is deaf: an event that it finds in ``is_one`` needs no ``run``.
+    is armed, where its text is deaf: a read that is one such event is told without ``run`` (run.py).
     """
 
     __slots__ = (

@@ -44,10 +44,12 @@ from teeline.validators.events import (
     ResponseHead,
     SchemaResult,
 )
+from teeline.validators.fast import Template
 from teeline.validators.history import LONGEST_ID, History
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange, Unit
 from teeline.validators.operation import Operation, route_of
+from teeline.validators.run import Run
 from teeline.validators.timeline import Timeline
 from teeline.validators.wire.content import (
     ContentDecoder,
@@ -92,6 +94,8 @@ class Inspector:
     _coding_told = False
     _body: AnswerBody | None = None
     _stream: EventStream | None = None  # an answer in no coding, once it is known to be one
+    _run: Run | None = None  # the texts that it is bringing now, one a read
+    _runs: Run | None = None  # the last run, which may go on
     _ended = False
     _closed = False
 
@@ -240,6 +244,11 @@ class Inspector:
 
     def response_body(self, data: bytes, at: float) -> Sequence[Output]:
         """A piece of the answer's body, after transfer decoding and before content decoding."""
+        run = self._run
+        if run is not None:
+            if run.take(data, at):
+                return _NOTHING
+            self._settle(run)
         stream, exchange, report = self._stream, self.exchange, self._report
         size = len(data)
         exchange.response_bytes += size
@@ -252,8 +261,35 @@ class Inspector:
         else:
             self._pace.read(at, 0, streaming=False)
             return _NOTHING
-        self._timeline.read(at, exchange.events, size)
-        return self._drain(at) if report.out else _NOTHING
+        timeline = self._timeline
+        timeline.read(at, exchange.events, size)
+        if report.out:
+            return self._drain(at)
+        if stream is not None and timeline.settled and (ready := stream.ready) is not None:
+            self._start(ready)
+        return _NOTHING
+
+    def _start(self, ready: Template) -> None:
+        """The next reads may be texts, and nothing else that is to be remembered."""
+        pace = self._pace.started
+        if pace is None:
+            return
+        run = self._runs
+        if run is None or run.template is not ready:
+            self._runs = run = Run(self.exchange, ready)
+        self._run = run.begin(*pace)
+
+    def _settle(self, run: Run) -> None:
+        """The run is over: does what it has put off."""
+        self._run = None
+        stream, exchange, reads = self._stream, self.exchange, run.reads
+        if stream is None or not reads:
+            return
+        self._report.at = run.at
+        size = exchange.response_bytes - run.bytes
+        stream.passed(exchange.events - run.events, size, reads[-1][3])
+        self._pace.passed(run.at, run.gap, exchange.events)
+        self._timeline.passed(reads)
 
     def _read_body(self, body: AnswerBody, data: bytes, at: float) -> None:
         """A piece of an answer that is not known to be an event stream, or has to be decoded."""
@@ -271,6 +307,8 @@ class Inspector:
         if self._ended:
             raise InspectorMisuse("an exchange ends once")
         self._ended = True
+        if self._run is not None:
+            self._settle(self._run)
         self._ctx.report.at = at
         self.exchange.ended = ended
         self.exchange.timing.end = at

@@ -7,7 +7,6 @@ is done when something is found, and at the end: only then do the last reads bec
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -18,8 +17,8 @@ MAX_ENTRIES = 64
 _FIRST = 8
 _BEFORE = 2
 _AFTER = 2
-_LAST = 4
-
+LAST: Final = 4
+"""Reads that are kept, whatever they are, before the end."""
 
 Moment = tuple[float, str, int, int]
 """What an entry is made of, once it is kept."""
@@ -34,7 +33,7 @@ class Timeline:
 
     def __init__(self) -> None:
         self.entries: list[TimelineEntry] = []
-        self._recent: deque[Moment] = deque(maxlen=_LAST)
+        self._recent: list[Moment] = []
         self._due = _FIRST  # reads that are kept as they come
 
     def mark(self, at: float, kind: str, index: int = 0, size: int = 0) -> None:
@@ -51,7 +50,19 @@ class Timeline:
             if len(entries) < MAX_ENTRIES:
                 entries.append(_entry((at, "read", index, size)))
         else:
-            self._recent.append((at, "read", index, size))
+            recent = self._recent
+            if len(recent) == LAST:
+                del recent[0]
+            recent.append((at, "read", index, size))
+
+    @property
+    def settled(self) -> bool:
+        """Whether all reads but the last ones are forgotten, until something is found."""
+        return not self._due
+
+    def passed(self, moments: Sequence[Moment]) -> None:
+        """The last ones of several reads, in a time when it is ``settled``."""
+        self._recent = [*self._recent, *moments][-LAST:]
 
     def reads(self, index: int, reads: Sequence[tuple[float, int, int, int]]) -> None:
         """Several reads, each of one event: time, size, and what is of no interest here.
@@ -59,13 +70,13 @@ class Timeline:
         ``index`` is the number of the first one's event.
         """
         # Where reads are no longer kept as they come, all but the last ones would be forgotten again.
-        skipped = 0 if self._due else max(0, len(reads) - _LAST)
+        skipped = 0 if self._due else max(0, len(reads) - LAST)
         for n in range(skipped, len(reads)):
             self.read(reads[n][0], index + n, reads[n][1])
 
     def violation(self, at: float, index: int) -> None:
         """A breach showed with the read before: what came just before it, and what comes next."""
-        for read in list(self._recent)[-_BEFORE - 1 :]:
+        for read in self._recent[-_BEFORE - 1 :]:
             self.mark(*read)
         self._recent.clear()
         self.mark(at, "violation", index)

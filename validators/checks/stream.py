@@ -18,7 +18,7 @@ from teeline.validators.checks.http import media_type
 from teeline.validators.checks.identity import check_identity
 from teeline.validators.checks.marks import FIRST_OBJECTS, note_object
 from teeline.validators.checks.respstream import ResponsesStream
-from teeline.validators.fast import FastPath, OpenText
+from teeline.validators.fast import FastPath, OpenText, Template
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFaultKind, decode
@@ -148,23 +148,24 @@ class EventStream:
                 detail='an event stream, "stream" was not asked for',
             )
 
+    @property
+    def ready(self) -> Template | None:
+        """What the next read is compared with, where it may be one event that only carries on a text."""
+        return self._fast.ready if self._reader.between else None
+
+    def passed(self, count: int, size: int, last: int) -> None:
+        """Takes what a run (run.py) has counted: events that ``ready`` told, their bytes, and those of the
+        last one."""
+        fast, reader, report, ready = self._fast, self._reader, self._report, self._fast.ready
+        reader.at += size
+        fast.accepted += count
+        report.index = index = self._exchange.events
+        if ready is not None:
+            report.byte = byte = reader.at - last + ready.line
+            ready.to.skip(index, byte)
+
     def feed(self, data: bytes) -> None:
         """The next piece of the body."""
-        fast, reader = self._fast, self._reader
-        ready = fast.ready
-        if ready is None or not reader.between or not ready.is_one(data):
-            self._feed(data)
-            return
-        # The usual read of a paced stream.
-        report, exchange = self._report, self._exchange
-        exchange.events = index = exchange.events + 1
-        report.index = index
-        report.byte = byte = reader.at + ready.line
-        ready.to.skip(index, byte)
-        reader.at += len(data)
-        fast.accepted += 1
-
-    def _feed(self, data: bytes) -> None:
         at, size, fast, reader = 0, len(data), self._fast, self._reader
         while at < size and not reader.limit:
             if fast.armed and reader.between:

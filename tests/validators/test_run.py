@@ -1,0 +1,105 @@
+"""Reads that are only counted leave what the same reads leave that are looked at one by one."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from teeline.validators.events import Found, Output, RequestHead, ResponseHead
+from teeline.validators.inspector import Inspector
+from teeline.validators.limits import Limits
+from teeline.validators.model import Ended, Exchange
+from teeline.validators.run import Run
+from tests.validators import streams
+from tests.validators.exchanges import NOW
+
+CHAT = "/v1/chat/completions"
+ANSWER = ResponseHead(200, (("content-type", "text/event-stream"), ("x-request-id", "r")))
+ODD = (*streams.TEXTS, "", "é", "x" * 5000, "\u0000")
+
+
+class Course:
+    """A stream of a read each, with times, by a seed; one in so many texts is no plain one."""
+
+    def __init__(self, seed: int) -> None:
+        chance = random.Random(seed)
+        odd = chance.choice((0.0, 0.02, 0.2))
+        padded = chance.random() < 0.4
+        chunks = [streams.chunk({"role": "assistant", "content": ""})]
+        for n in range(chance.randint(1, 120)):
+            text = chance.choice(ODD) if chance.random() < odd else f" word{n}"
+            more: dict[str, Any] = {"obfuscation": "z" * chance.randint(0, 3)} if padded else {}
+            chunks.append(streams.chunk({"content": text}, **more))
+        if chance.random() < 0.8:
+            chunks.append(streams.chunk({}, finish="stop"))
+        self.reads = [*streams.framed(chunks), streams.DONE]
+        if chance.random() < 0.3:
+            self._disturb(chance)
+        self.limits = Limits(event=chance.choice((1 << 20, 1 << 20, 4500)))
+        waits = (0.0, 0.01, 0.05, 0.3, 31.0) if chance.random() < 0.3 else (0.0, 0.01, 0.05)
+        self.times = [NOW]
+        for _ in self.reads:
+            self.times.append(self.times[-1] + chance.choice(waits))
+        self.ended = chance.choice((Ended.COMPLETE, Ended.CLIENT_CLOSED, Ended.UPSTREAM_ABORTED))
+
+    def _disturb(self, chance: random.Random) -> None:
+        """Reads that end inside an event, come together, or bring something else."""
+        at = chance.randrange(len(self.reads))
+        block = self.reads[at]
+        self.reads[at : at + 1] = chance.choice(
+            (
+                [block[:9], block[9:]],
+                [block * 2],
+                [b": ping\n\n", block],
+                [block[:-1], block[-1:]],
+                [block.replace(b"gpt-4o", b"gpt-4p")],
+                [block, b"data: {}\n\n"],
+                [block[:-2] + b"x\n\n"],
+            )
+        )
+
+
+def outcome(course: Course) -> tuple[Any, ...]:
+    """All that comes out of an inspector, and when, and all that the exchange holds at its end."""
+    exchange = Exchange(id="x")
+    inspector = Inspector(exchange, course.limits)
+    outputs: list[tuple[int, Output]] = []
+    inspector.request_head(RequestHead("POST", CHAT, (("authorization", "k"),)), NOW)
+    inspector.request_body(b'{"model":"gpt-4o","stream":true,"messages":[]}', NOW)
+    inspector.request_end(NOW)
+    inspector.response_head(ANSWER, NOW)
+    for n, (data, at) in enumerate(zip(course.reads, course.times, strict=False)):
+        outputs += [(n, output) for output in inspector.response_body(data, at)]
+        assert exchange.response_bytes == sum(map(len, course.reads[: n + 1]))
+    outputs += [(-1, output) for output in inspector.end(course.ended, course.times[-1])]
+    found = [(n, o.violation.rule.id) for n, o in outputs if isinstance(o, Found)]
+    return found, exchange
+
+
+def test_nothing_tells_that_reads_were_only_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    courses = [Course(seed) for seed in range(500)]
+    quick = [outcome(course) for course in courses]
+    monkeypatch.setattr(Run, "take", lambda *_: False)
+    for seed, (course, seen) in enumerate(zip(courses, quick, strict=True)):
+        assert seen == outcome(course), seed
+
+
+def test_reads_of_a_paced_stream_are_only_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = 0
+    take = Run.take
+
+    def counted(run: Run, data: bytes, at: float) -> bool:
+        nonlocal taken
+        done = take(run, data, at)
+        taken += done
+        return done
+
+    monkeypatch.setattr(Run, "take", counted)
+    course = Course(0)
+    texts = [streams.chunk({"content": f" word{n}"}) for n in range(500)]
+    course.reads = [*streams.framed([streams.chunk({"role": "assistant"}), *texts]), streams.DONE]
+    course.times = [NOW + n / 100 for n in range(600)]
+    outcome(course)
+    assert taken > 485

@@ -1,0 +1,95 @@
+"""The quickest way through a paced stream: events that come one a read, each of which only carries on a text.
+
+What belongs here: telling such a read by its bytes, and counting it. What is not done for each of them is
+handed over when something else comes; place, pace and course are then what they would have been. What
+doesn't: where the bytes that a read is compared with are from (fast.py), and what a text means (checks).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from teeline.validators.fast import MAX_HOLE, Template
+from teeline.validators.model import Exchange
+from teeline.validators.timeline import LAST, Moment
+
+_is_plain: Final = re.compile(rb"[ !#-\[\]-~]").match
+_LETTERS: Final = bytes(b"!a"[_is_plain(bytes((byte,))) is not None] for byte in range(256))
+"""What stands for itself in a JSON string becomes a letter, everything else none: one look at a text then
+tells whether it is plain and not empty."""
+
+
+class Run:
+    """Reads in a row that were taken. The exchange's counters are up to date, all else waits.
+
+    ``at`` is the time of the last read, ``gap`` the longest wait so far that was none of an idle stream. ``events`` and ``bytes`` are the
+    exchange's before the run.
+    """
+
+    __slots__ = (
+        "_exchange",
+        "_first",
+        "_inner",
+        "_last",
+        "_lead",
+        "_longest",
+        "_most",
+        "_reads",
+        "_tail",
+        "at",
+        "bytes",
+        "events",
+        "gap",
+        "template",
+    )
+
+    def __init__(self, exchange: Exchange, template: Template) -> None:
+        self._exchange = exchange
+        self.template = template
+        self._first, self._inner, self._last = template.ends
+        self._lead = len(self._first)
+        self._tail = -len(self._last)
+        self._most = self._lead - self._tail + MAX_HOLE
+        self._reads: list[Moment] = [(0.0, "read", 0, 0)] * LAST
+
+    def begin(self, at: float, gap: float, longest: float) -> Run:
+        """``at`` is the time of the read before; a wait beyond ``longest`` seconds ends the run."""
+        self._longest = longest
+        self.at = at
+        self.gap = min(gap, longest)
+        self.events = self._exchange.events
+        self.bytes = self._exchange.response_bytes
+        return self
+
+    def take(self, data: bytes, at: float) -> bool:
+        """Whether a read is one event of the run's kind, with a plain text, in time; it is then counted."""
+        tail = self._tail
+        if data[: self._lead] != self._first or data[tail:] != self._last:
+            return False
+        text = data[self._lead : tail]
+        if self._inner:
+            text, inner, padding = text.partition(self._inner)
+            if not inner or (padding and not padding.translate(_LETTERS).isalpha()):
+                return False
+        size = len(data)
+        if not text.translate(_LETTERS).isalpha() or size > self._most:
+            return False
+        gap = at - self.at
+        if gap > self.gap:
+            if gap > self._longest:
+                return False
+            self.gap = gap
+        self.at = at
+        exchange = self._exchange
+        exchange.response_bytes += size
+        exchange.events = events = exchange.events + 1
+        self._reads[events % LAST] = (at, "read", events, size)
+        return True
+
+    @property
+    def reads(self) -> list[Moment]:
+        """The last reads that were taken, the earliest first."""
+        last = self._exchange.events
+        first = max(self.events + 1, last - LAST + 1)
+        return [self._reads[event % LAST] for event in range(first, last + 1)]
