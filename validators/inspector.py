@@ -32,6 +32,7 @@ from teeline.validators.checks.requestrules import check_request
 from teeline.validators.checks.requestusual import take_usual
 from teeline.validators.checks.settings import settings_of
 from teeline.validators.checks.stream import EventStream
+from teeline.validators.checks.streamlike import LikeStream
 from teeline.validators.checks.timing import Pace
 from teeline.validators.events import (
     Aside,
@@ -93,7 +94,9 @@ class Inspector:
     _decoder: ContentDecoder | None = None
     _coding_told = False
     _body: AnswerBody | None = None
-    _stream: EventStream | None = None  # an answer in no coding, once it is known to be one
+    _stream: EventStream | LikeStream | None = (
+        None  # an answer in no coding, once it is known to be one
+    )
     _run: Run | None = None  # the texts that it is bringing now, one a read
     _runs: Run | None = None  # the last run, which may go on
     _ended = False
@@ -255,6 +258,8 @@ class Inspector:
         report.at = at
         if stream is not None:
             stream.feed(data)
+            if stream.full is not None:
+                self._stream = stream.full
             self._pace.streamed(at, exchange.events)
         elif self._body is not None:
             self._read_body(self._body, data, at)

@@ -23,8 +23,8 @@ tells whether it is plain and not empty."""
 class Run:
     """Reads in a row that were taken. The exchange's counters are up to date, all else waits.
 
-    ``at`` is the time of the last read, ``gap`` the longest wait so far that was none of an idle stream. ``events`` and ``bytes`` are the
-    exchange's before the run.
+    ``at`` is the time of the last read, ``gap`` the longest wait so far that was none of an idle stream.
+    ``events`` and ``bytes`` are the exchange's before the run.
     """
 
     __slots__ = (

@@ -8,7 +8,7 @@ one choice with a text, to a request without tools, formats or anything else tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from teeline.validators.fields.usage import CHAT_USAGE
 from teeline.validators.likeness import PLAIN, TEXT, Hole, Path, decoded
 from teeline.validators.model import Exchange
 
-_ASKING: Final = frozenset(
+ASKING: Final = frozenset(
     {
         "function_call",
         "functions",
@@ -36,14 +36,14 @@ _ASKING: Final = frozenset(
     }
 )
 """Members of a request that ask for something which a full check looks for in the answer."""
-_LIMITS: Final = frozenset({"max_completion_tokens", "max_tokens", "n"})
+LIMITS: Final = frozenset({"max_completion_tokens", "max_tokens", "n"})
 """And those of which it is enough to look at the counts."""
 
 _ID: Final = "chatcmpl-"
-_LONGEST_ID: Final = 128
-_COUNT: Final = rb"(?:0|[1-9][0-9]{0,9}+)"
-_TIME: Final = rb"[1-9][0-9]{9}"
-_EARLIEST: Final = 1_000_000_000
+LONGEST_ID: Final = 128
+COUNT: Final = rb"(?:0|[1-9][0-9]{0,9}+)"
+TIME: Final = rb"[1-9][0-9]{9}"
+EARLIEST: Final = 1_000_000_000
 _ID_PATH: Final[Path] = ("id",)
 _CONTENT_PATH: Final[Path] = ("choices", 0, "message", "content")
 _FINGERPRINT: Final = "system_fingerprint"
@@ -82,9 +82,9 @@ class KnownChat:
         fingerprint = value.get(_FINGERPRINT)
         self.holes: tuple[Hole, ...] = (
             Hole(_ID_PATH, _ID.encode() + PLAIN),
-            Hole(("created",), _TIME),
+            Hole(("created",), TIME),
             Hole(_CONTENT_PATH, TEXT),
-            *(Hole(("usage", *counter.split(".")), _COUNT) for counter in counters),
+            *(Hole(("usage", *counter.split(".")), COUNT) for counter in counters),
             *([Hole((_FINGERPRINT,), PLAIN)] if isinstance(fingerprint, str) else []),
         )
 
@@ -94,19 +94,15 @@ class KnownChat:
         if self._wanted != request.get("model") or self._path != exchange.path:
             return False
         made, created = holes[0], int(holes[1])
-        if len(made) > _LONGEST_ID or not _EARLIEST <= created <= ctx.report.at + DAY:
+        if len(made) > LONGEST_ID or not EARLIEST <= created <= ctx.report.at + DAY:
             return False
         counts = [*map(int, holes[3 : self._behind])]
-        prompt, completion, total, *parts = counts
-        if not (prompt and completion and total == prompt + completion):
+        facts = ctx.request
+        if not facts.known or facts.stream or not ASKING.isdisjoint(request):
             return False
-        # The sum of all parts is within the whole: so is each that the full check looks at.
-        details = self._between - 3
-        if parts and (sum(parts[:details]) > prompt or sum(parts[details:]) > completion):
+        if not _is_harmless(holes[2]):
             return False
-        if not (_is_usual(ctx.request) and is_plausible(ctx, prompt) and _is_harmless(holes[2])):
-            return False
-        if not (_LIMITS.isdisjoint(request) or _is_within(ctx.request, completion)):
+        if not counts_hold(ctx, counts, self._between - 3):
             return False
         exchange.usage = self._usage | dict(zip(self._counters, counts))  # noqa: B905
         exchange.response_id = exchange.marks.id = made.decode()
@@ -123,6 +119,21 @@ class KnownChat:
             exchange.marks.fingerprint = holes[self._behind][:MAX_TEXT].decode()
 
 
+def counts_hold(ctx: Context, counts: Sequence[int], details: int) -> bool:
+    """Whether nothing is to be said of the counters of an answer that holds something.
+
+    They are those of the prompt, of what was generated and of both, then their parts: so many of the prompt,
+    and the rest.
+    """
+    prompt, completion, total, *parts = counts
+    if not (prompt and completion and total == prompt + completion and is_plausible(ctx, prompt)):
+        return False
+    # The sum of all parts is within the whole: so is each that the full check looks at.
+    if parts and (sum(parts[:details]) > prompt or sum(parts[details:]) > completion):
+        return False
+    return LIMITS.isdisjoint(ctx.request.document) or is_within(ctx.request, completion)
+
+
 def _is_harmless(content: bytes) -> bool:
     """Whether a text is one, without anything in it that the full check would look for."""
     text = decoded(content)
@@ -131,10 +142,10 @@ def _is_harmless(content: bytes) -> bool:
 
 def _is_usual(facts: RequestFacts) -> bool:
     """Whether a request asks for nothing that needs the full check."""
-    return facts.known and not facts.stream and _ASKING.isdisjoint(facts.document)
+    return facts.known and not facts.stream and ASKING.isdisjoint(facts.document)
 
 
-def _is_within(facts: RequestFacts, completion: int) -> bool:
+def is_within(facts: RequestFacts, completion: int) -> bool:
     """One choice was asked for, with room for as many tokens."""
     limit = facts.integer("max_completion_tokens") or facts.integer("max_tokens")
     return facts.choices == 1 and (limit is None or completion <= limit)
@@ -152,11 +163,11 @@ def known_chat(ctx: Context, value: Any) -> KnownChat | None:
         return None
     content, made = message.get("content"), value["id"]
     usual = isinstance(content, str) and content and made.startswith(_ID)
-    counters = _counters(value.get("usage"), ctx.exchange.usage) if usual else None
+    counters = counters_of(value.get("usage"), ctx.exchange.usage) if usual else None
     return None if counters is None else KnownChat(ctx, value, counters)
 
 
-def _counters(usage: Any, counted: Mapping[str, int]) -> tuple[str, ...] | None:
+def counters_of(usage: Any, counted: Mapping[str, int]) -> tuple[str, ...] | None:
     """The names of the counters that may differ; None where one is no integer.
 
     Of the details only those that are not 0 here: most of them always are.

@@ -89,6 +89,14 @@ class OtherStream:
         return None
 
 
+class EventRecorder(Protocol):
+    """Who keeps the events of a stream that take the full check, to learn from them at its end."""
+
+    def keep(self, block: bytes, *, whole: bool) -> None: ...
+
+    def learn(self) -> None: ...
+
+
 class StreamKind(NamedTuple):
     """How an operation streams. ``done_malformed`` is empty where ``[DONE]`` is no part of it."""
 
@@ -120,8 +128,12 @@ OTHER_KIND = StreamKind(OtherStream)
 class EventStream:
     """The body of an answer that is an event stream."""
 
-    def __init__(self, ctx: Context) -> None:
+    full: EventStream | None = None
+    """Nobody takes it instead."""
+
+    def __init__(self, ctx: Context, recorder: EventRecorder | None = None) -> None:
         self._ctx = ctx
+        self._recorder = recorder
         self._reader = SseReader(ctx.limits)
         self._kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
         self._protocol = self._kind.protocol(ctx)
@@ -164,6 +176,16 @@ class EventStream:
             report.byte = byte = reader.at - last + ready.line
             ready.to.skip(index, byte)
 
+    def went_on(self, size: int, byte: int) -> None:
+        """Takes texts of the last event's kind that somebody else has read, and that change nothing but the
+        place: so many bytes; the last one is at this byte, and has the number that the exchange shows."""
+        self._reader.at += size
+        report, index = self._report, self._exchange.events
+        report.index, report.byte = index, byte
+        text = self._protocol.open_text(self._last)
+        if text is not None:
+            text.skip(index, byte)
+
     def feed(self, data: bytes) -> None:
         """The next piece of the body."""
         at, size, fast, reader = 0, len(data), self._fast, self._reader
@@ -193,6 +215,8 @@ class EventStream:
             whole = whole and reader.between and len(events) == 1
         else:
             events = [usual]
+        if self._recorder is not None:
+            self._recorder.keep(block, whole=whole)
         for event in events:
             breaches, number = report.breaches, self._exchange.events
             self._event(event)
@@ -329,6 +353,8 @@ class EventStream:
             cut = self._tail(tail, cut=cut) or cut
         self._ctx.report.place(Unit.EVENT, self._exchange.events, end)
         self._protocol.close(cut=cut)
+        if self._recorder is not None and ended is Ended.COMPLETE:
+            self._recorder.learn()
 
     def _tail(self, tail: Tail, *, cut: bool) -> bool:
         """What stood behind the last blank line; whether it was broken off."""
