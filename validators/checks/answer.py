@@ -106,7 +106,7 @@ class AnswerBody:
             self._to_stream()
         elif not _UNDECIDED.match(start) or len(start) > self._ctx.limits.head:
             self._document = True
-        self._first = b"" if self._document else start
+        self._first = b"" if self._document or self.streaming else start
 
     def _to_stream(self) -> None:
         """An event stream is inspected as it comes, but for the time that its request is being read."""

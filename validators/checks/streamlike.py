@@ -73,14 +73,14 @@ class LikeStream:
         "_closing",
         "_constants",
         "_ctx",
-        "_first",
         "_heard",
         "_known",
-        "_opened",
+        "_open",
         "_opening",
         "_plainly",
         "_said",
         "_template",
+        "_texts",
         "_usage",
         "full",
     )
@@ -91,11 +91,11 @@ class LikeStream:
         self._ctx = ctx
         self._known = known
         self._constants = constants
-        self._first = len(first)
         self._template = known.template(constants, NOBODY)
         self.full: EventStream | None = None  # once something differs
-        self._opening = first  # all events up to the second text, and how many
-        self._opened = 1
+        self._opening = first
+        self._texts: list[bytes] = []  # what stood between the ends of the texts up to the second one
+        self._open = len(first)  # bytes of these events
         self._heard = 0  # texts that are not empty, up to two
         self._plainly = True  # the last text stood for itself
         self._said = ""  # the first of them, until the second comes
@@ -166,7 +166,7 @@ class LikeStream:
         marks.members = shown.marks.members
         exchange.service_tier = shown.service_tier
         check_accepted(ctx)
-        return self._first
+        return self._open
 
     # -- texts ------------------------------------------------------------------------------------------
 
@@ -196,12 +196,13 @@ class LikeStream:
         if self._heard == _HEARD:
             return True
         said = text.decode() if isinstance(text, bytes) else text
-        if len(self._opening) + len(block) > _MAX_OPENING:
+        if self._open + len(block) > _MAX_OPENING:
             return False
         if len(self._said) >= _COMPARED and said.startswith(self._said):
             return False
-        self._opening += block
-        self._opened += 1
+        before, _, behind = self._template.ends
+        self._texts.append(block[len(before) : -len(behind)])
+        self._open += len(block)
         if said:
             self._heard += 1
             self._said = said if self._heard < _HEARD else ""
@@ -267,18 +268,22 @@ class LikeStream:
 
     def _leave(self) -> EventStream:
         """Something differs: the full check in the state that it would have."""
-        exchange, opening, closing = self._ctx.exchange, self._opening, self._closing
+        exchange, closing = self._ctx.exchange, self._closing
+        before, _, behind = self._template.ends
         closed = min(self._closed, len(self._known.closing))
-        texts = exchange.events - self._opened - closed
-        size = self._at - len(opening) - len(closing)
+        texts = exchange.events - 1 - len(self._texts) - closed
+        size = self._at - self._open - len(closing)
         self.full = full = EventStream(self._ctx)
         if self._at:
             exchange.events = 0
-            full.feed(opening)
+            full.feed(self._opening)
+            for text in self._texts:
+                full.feed(before + text + behind)
             if texts:
                 exchange.events += texts
                 full.went_on(size, self._byte)
             if closing:
                 full.feed(closing)
         self._opening = self._closing = b""
+        self._texts.clear()
         return full
