@@ -83,6 +83,10 @@ class OpenText(Protocol):
         """Takes texts that it is deaf to; the last one is at this place."""
         ...
 
+    def add_all(self, texts: list[bytes]) -> None:
+        """Takes the texts, plain and not empty, of events that had the expected numbers."""
+        ...
+
     def add(self, text: bytes | str, index: int, byte: int) -> None:
         """Does what the full check does with one more piece; bytes are ASCII without escapes."""
         ...
@@ -98,6 +102,7 @@ class Cursor(Protocol):
 class Template:
     """The bytes of one event, framing and all, with holes.
 
+    ``numbered``: one of the holes is a number, before or behind all others, of which there are two at most.
     ``like`` is the value of an event that fits, ``line`` where the data line starts in the bytes.
     """
 
@@ -110,6 +115,7 @@ class Template:
         "_steps",
         "like",
         "line",
+        "numbered",
         "text",
         "to",
     )
@@ -124,6 +130,8 @@ class Template:
         )
         # Of events that may be taken many at once: nothing in them is a number, nor are there many holes.
         several = len(holes) <= _MOST_AT_ONCE and _NEXT not in [kind for kind, _, _ in self._steps]
+        kinds = [kind for kind, _, _ in self._steps]
+        self.numbered = _NEXT in (kinds[0], kinds[-1]) and 1 < len(kinds) <= _MOST_AT_ONCE + 1
         self._last = spans[-1] if several else b""
         self._joint = spans[-1] + spans[0]
         self._inner = spans[1] if len(spans) > _MOST_AT_ONCE else b""
@@ -137,6 +145,14 @@ class Template:
         """What stands before the text, between it and its padding (nothing where there is none), and behind,
         of events that may be taken many at once."""
         return self._first, self._inner, self._last
+
+    @property
+    def numbered_ends(self) -> tuple[tuple[bytes, ...], bytes, tuple[bytes, ...]]:
+        """The same of ``numbered`` events; one of the two ends is what stands around the number."""
+        spans = (self._first, *(span for _, span, _ in self._steps))
+        if self._steps[0][0] == _NEXT:
+            return spans[:2], spans[2] if len(spans) > _MOST_AT_ONCE + 1 else b"", spans[-1:]
+        return spans[:1], spans[1] if len(spans) > _MOST_AT_ONCE + 1 else b"", spans[-2:]
 
     def stretch(self, data: bytes, start: int) -> tuple[int, int, int]:
         """Events from ``start`` on that fit and hold plain texts: how many, where the last one of them
@@ -205,7 +221,8 @@ class FastPath:
 
     ``longest`` is the limit on an event's bytes, which no template may lead past. ``like`` is the value of
     an event that differs from the last one taken in nothing but its holes. ``ready`` is the one template that
-    is armed, where its text is deaf: a read that is one such event is told without ``run`` (run.py).
+    is armed, where its text is deaf or its events are numbered: a read that is one such event is told without
+    ``run`` (run.py).
     """
 
     __slots__ = (
@@ -284,6 +301,8 @@ class FastPath:
         self.accepted += index - events
         if not self._plainly:
             self.ready = None
+        elif len(armed) == 1 and armed[0].numbered:
+            self.ready = armed[0]
         return at, index
 
     def arm(self, block: bytes, data: bytes, value: Any, to: OpenText) -> None:

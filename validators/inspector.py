@@ -50,7 +50,7 @@ from teeline.validators.history import LONGEST_ID, History
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange, Unit
 from teeline.validators.operation import Operation, route_of
-from teeline.validators.run import Run
+from teeline.validators.run import NumberedRun, Run
 from teeline.validators.timeline import Timeline
 from teeline.validators.wire.content import (
     ContentDecoder,
@@ -281,12 +281,14 @@ class Inspector:
             return
         run = self._runs
         if run is None or run.template is not ready:
-            self._runs = run = Run(self.exchange, ready)
+            kind = NumberedRun if ready.numbered else Run
+            self._runs = run = kind(self.exchange, ready)
         self._run = run.begin(*pace)
 
     def _settle(self, run: Run) -> None:
         """The run is over: does what it has put off."""
         self._run = None
+        run.close()
         stream, exchange, reads = self._stream, self.exchange, run.reads
         if stream is None or not reads:
             return

@@ -14,6 +14,8 @@ from teeline.validators.fast import MAX_HOLE, Template
 from teeline.validators.model import Exchange
 from teeline.validators.timeline import LAST, Moment
 
+_TOGETHER: Final = 64
+"""Texts that are handed over together."""
 _is_plain: Final = re.compile(rb"[ !#-\[\]-~]").match
 _LETTERS: Final = bytes(b"!a"[_is_plain(bytes((byte,))) is not None] for byte in range(256))
 """What stands for itself in a JSON string becomes a letter, everything else none: one look at a text then
@@ -87,9 +89,77 @@ class Run:
         self._reads[events % LAST] = (at, "read", events, size)
         return True
 
+    def _count(self, size: int, at: float) -> bool:
+        """Counts a read of so many bytes that is one of the run's, as ``take`` does, if it is in time."""
+        if size > self._most:
+            return False
+        gap = at - self.at
+        if gap > self.gap:
+            if gap > self._longest:
+                return False
+            self.gap = gap
+        self.at = at
+        exchange = self._exchange
+        exchange.response_bytes += size
+        exchange.events = events = exchange.events + 1
+        self._reads[events % LAST] = (at, "read", events, size)
+        return True
+
+    def close(self) -> None:
+        """Nothing more is taken: whose texts they are gets to know what it has to."""
+
     @property
     def reads(self) -> list[Moment]:
         """The last reads that were taken, the earliest first."""
         last = self._exchange.events
         first = max(self.events + 1, last - LAST + 1)
         return [self._reads[event % LAST] for event in range(first, last + 1)]
+
+
+class NumberedRun(Run):
+    """The same of events with consecutive numbers, whose texts are compared with others later."""
+
+    __slots__ = ("_ahead", "_around", "_number", "_texts")
+
+    def __init__(self, exchange: Exchange, template: Template) -> None:
+        super().__init__(exchange, template)
+        before, self._inner, behind = template.numbered_ends
+        self._ahead = len(before) > 1  # the number comes before the text
+        self._around = before if self._ahead else behind
+        self._first, self._last = before[0], behind[-1]
+        self._most = len(self._first) + len(self._last) + sum(map(len, self._around)) + MAX_HOLE
+        self._texts: list[bytes] = []
+
+    def begin(self, at: float, gap: float, longest: float) -> Run:
+        self._number = int(self.template.to.expected())
+        return super().begin(at, gap, longest)
+
+    def take(self, data: bytes, at: float) -> bool:
+        lead, tail = self._first, self._last
+        before, behind = self._around
+        number = b"%b%d%b" % (before, self._number, behind)
+        if self._ahead:
+            lead = number
+        else:
+            tail = number
+        end = len(data) - len(tail)
+        if data[: len(lead)] != lead or data[end:] != tail:
+            return False
+        text = data[len(lead) : end]
+        if self._inner:
+            text, inner, padding = text.partition(self._inner)
+            if not inner or (padding and not padding.translate(_LETTERS).isalpha()):
+                return False
+        if not text.translate(_LETTERS).isalpha() or not self._count(len(data), at):
+            return False
+        self._number += 1
+        texts = self._texts
+        texts.append(text)
+        if len(texts) == _TOGETHER:
+            self.close()
+        return True
+
+    def close(self) -> None:
+        if self._texts:
+            self.template.to.add_all(self._texts)
+            self._texts.clear()

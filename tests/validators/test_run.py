@@ -11,11 +11,11 @@ from teeline.validators.events import Found, Output, RequestHead, ResponseHead
 from teeline.validators.inspector import Inspector
 from teeline.validators.limits import Limits
 from teeline.validators.model import Ended, Exchange
-from teeline.validators.run import Run
+from teeline.validators.run import NumberedRun, Run
 from tests.validators import streams
 from tests.validators.exchanges import NOW
 
-CHAT = "/v1/chat/completions"
+CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 ANSWER = ResponseHead(200, (("content-type", "text/event-stream"), ("x-request-id", "r")))
 ODD = (*streams.TEXTS, "", "é", "x" * 5000, "\u0000")
 
@@ -26,15 +26,13 @@ class Course:
     def __init__(self, seed: int) -> None:
         chance = random.Random(seed)
         odd = chance.choice((0.0, 0.02, 0.2))
-        padded = chance.random() < 0.4
-        chunks = [streams.chunk({"role": "assistant", "content": ""})]
-        for n in range(chance.randint(1, 120)):
-            text = chance.choice(ODD) if chance.random() < odd else f" word{n}"
-            more: dict[str, Any] = {"obfuscation": "z" * chance.randint(0, 3)} if padded else {}
-            chunks.append(streams.chunk({"content": text}, **more))
-        if chance.random() < 0.8:
-            chunks.append(streams.chunk({}, finish="stop"))
-        self.reads = [*streams.framed(chunks), streams.DONE]
+        texts = [
+            chance.choice(ODD) if chance.random() < odd else f" word{n}"
+            for n in range(chance.randint(1, 120))
+        ]
+        self.path = chance.choice((CHAT, RESPONSES))
+        made = _chat if self.path == CHAT else _responses
+        self.reads = made(chance, texts)
         if chance.random() < 0.3:
             self._disturb(chance)
         self.limits = Limits(event=chance.choice((1 << 20, 1 << 20, 4500)))
@@ -61,13 +59,39 @@ class Course:
         )
 
 
+def _chat(chance: random.Random, texts: list[str]) -> list[bytes]:
+    padded = chance.random() < 0.4
+    chunks = [streams.chunk({"role": "assistant", "content": ""})]
+    for text in texts:
+        more: dict[str, Any] = {"obfuscation": "z" * chance.randint(0, 3)} if padded else {}
+        chunks.append(streams.chunk({"content": text}, **more))
+    if chance.random() < 0.8:
+        chunks.append(streams.chunk({}, finish="stop"))
+    return [*streams.framed(chunks), streams.DONE]
+
+
+def _responses(chance: random.Random, texts: list[str]) -> list[bytes]:
+    """The numbers stand before the texts or behind them, and one may be wrong."""
+    events = streams.responses(texts)
+    if chance.random() < 0.5:
+        events = [{**e, "sequence_number": e.pop("sequence_number")} for e in events]
+    if chance.random() < 0.5:
+        for event in events:
+            event.pop("obfuscation", None)
+    if chance.random() < 0.2:
+        chance.choice(events)["sequence_number"] = chance.choice((0, 3, True, 5.0, "4"))
+    if chance.random() < 0.2:
+        del events[chance.randrange(len(events))]
+    return streams.framed(events)
+
+
 def outcome(course: Course) -> tuple[Any, ...]:
     """All that comes out of an inspector, and when, and all that the exchange holds at its end."""
     exchange = Exchange(id="x")
     inspector = Inspector(exchange, course.limits)
     outputs: list[tuple[int, Output]] = []
-    inspector.request_head(RequestHead("POST", CHAT, (("authorization", "k"),)), NOW)
-    inspector.request_body(b'{"model":"gpt-4o","stream":true,"messages":[]}', NOW)
+    inspector.request_head(RequestHead("POST", course.path, (("authorization", "k"),)), NOW)
+    inspector.request_body(b'{"model":"gpt-4o","stream":true,"messages":[],"input":"Hi"}', NOW)
     inspector.request_end(NOW)
     inspector.response_head(ANSWER, NOW)
     for n, (data, at) in enumerate(zip(course.reads, course.times, strict=False)):
@@ -81,25 +105,32 @@ def outcome(course: Course) -> tuple[Any, ...]:
 def test_nothing_tells_that_reads_were_only_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     courses = [Course(seed) for seed in range(500)]
     quick = [outcome(course) for course in courses]
-    monkeypatch.setattr(Run, "take", lambda *_: False)
+    for kind in (Run, NumberedRun):
+        monkeypatch.setattr(kind, "take", lambda *_: False)
     for seed, (course, seen) in enumerate(zip(courses, quick, strict=True)):
         assert seen == outcome(course), seed
 
 
-def test_reads_of_a_paced_stream_are_only_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("path", [CHAT, RESPONSES])
+@pytest.mark.parametrize("seed", range(4))
+def test_reads_of_a_paced_stream_are_only_counted(
+    path: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taken = 0
-    take = Run.take
+    kind = Run if path == CHAT else NumberedRun
+    take = kind.take
 
-    def counted(run: Run, data: bytes, at: float) -> bool:
+    def counted(run: Any, data: bytes, at: float) -> bool:
         nonlocal taken
         done = take(run, data, at)
         taken += done
         return done
 
-    monkeypatch.setattr(Run, "take", counted)
+    monkeypatch.setattr(kind, "take", counted)
     course = Course(0)
-    texts = [streams.chunk({"content": f" word{n}"}) for n in range(500)]
-    course.reads = [*streams.framed([streams.chunk({"role": "assistant"}), *texts]), streams.DONE]
+    course.path = path
+    texts = [f" word{n}" for n in range(500)]
+    course.reads = (_chat if path == CHAT else _responses)(random.Random(seed), texts)
     course.times = [NOW + n / 100 for n in range(600)]
     outcome(course)
-    assert taken > 485
+    assert taken > 470

@@ -329,6 +329,9 @@ class _Nobody:
     def skip(self, index: int, byte: int) -> None:
         """Nothing depends on the place."""
 
+    def add_all(self, texts: list[bytes]) -> None:
+        """Nothing depends on the texts."""
+
     def add(self, text: bytes | str, index: int, byte: int) -> None:
         """Nothing depends on the text."""
 

@@ -94,7 +94,9 @@ class LikeStream:
         self._template = known.template(constants, NOBODY)
         self.full: EventStream | None = None  # once something differs
         self._opening = first
-        self._texts: list[bytes] = []  # what stood between the ends of the texts up to the second one
+        self._texts: list[
+            bytes
+        ] = []  # what stood between the ends of the texts up to the second one
         self._open = len(first)  # bytes of these events
         self._heard = 0  # texts that are not empty, up to two
         self._plainly = True  # the last text stood for itself
