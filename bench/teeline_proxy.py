@@ -50,6 +50,7 @@ class NoInspector:
         aside: bool = False,
     ) -> None:
         self._exchange = exchange
+        self.acting = self
 
     def request_head(self, head: RequestHead, at: float) -> Sequence[Output]:
         return (Opened(self._exchange),)
@@ -106,7 +107,7 @@ def loop_of(mode: str) -> Callable[[], asyncio.AbstractEventLoop]:
 async def main(mode: str, upstream: str, large: str | None = None) -> None:
     if mode == "bare":
         # The server takes no other inspector as an argument; this is the name of the one in use.
-        vars(memory)["Inspector"] = NoInspector
+        vars(memory)["PlainInspector"] = NoInspector
     config = configured(upstream, large)
     checker, aside = SchemaPool(timeout=config.schema.timeout), InspectPool(config.limits)
     proxy = server.ProxyServer(

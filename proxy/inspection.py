@@ -52,7 +52,11 @@ class Inspection(Protocol):
 
 
 class ExchangeInspector(Inspection, Protocol):
-    """And of one exchange's; ``validators.inspector.Inspector`` is the one in use."""
+    """And of one exchange's; PlainInspector and Inspector (validators) are those in use."""
+
+    @property
+    def acting(self) -> ExchangeInspector:
+        """Whoever is to be told of what comes next: itself, or what has taken its place."""
 
     def request_head(self, head: RequestHead, at: float) -> Sequence[Output]: ...
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from teeline.validators.events import RequestHead, ResponseHead
 from teeline.validators.history import History
-from teeline.validators.inspector import Inspector
 from teeline.validators.limits import Limits
 from teeline.validators.model import Exchange
 from teeline.validators.nnrp.capabilities import Capabilities
 from teeline.validators.nnrp.upgraded import UpgradedSocket
+from teeline.validators.plain import PlainInspector
 from teeline.validators.wsresponses import Keep, SocketResponses, is_inspected
 
 
@@ -32,8 +32,9 @@ class Inspectors:
         self.capabilities: Capabilities | None = None
         self._histories: defaultdict[str, History] = defaultdict(History)
 
-    def __call__(self, exchange: Exchange, limits: Limits) -> Inspector:
-        return Inspector(exchange, limits, self._histories[exchange.upstream], aside=self._aside)
+    def __call__(self, exchange: Exchange, limits: Limits) -> PlainInspector:
+        history = self._histories[exchange.upstream]
+        return PlainInspector(exchange, limits, history, aside=self._aside)
 
     def socket(
         self,

@@ -141,6 +141,7 @@ class Tee:
             return
         try:
             outputs = inspector.request_end(at)
+            self._inspector = inspector.acting
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self._fail("inspector", error)
             return
@@ -156,6 +157,7 @@ class Tee:
             return
         try:
             outputs = inspector.response_head(head, at)
+            self._inspector = inspector.acting
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self._fail("inspector", error)
             self.exchange.status = head.status

@@ -89,6 +89,10 @@ class History:
             answers.popitem(last=False)
         return _MADE_NEW if answer_id != last else Made(False, times + 1)
 
+    def knows(self, answer_id: str) -> bool:
+        """Whether an earlier answer had this id, as far back as is remembered."""
+        return answer_id in self._answers
+
     def keep(self, answer_id: str, client: Client, *, kept: bool) -> None:
         """An answer that was given whole was to be kept for later, or not to be."""
         if answer_id in self._answers:

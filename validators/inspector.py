@@ -354,6 +354,11 @@ class Inspector:
     # -- what is inspected elsewhere -----------------------------------------------------------------
 
     @property
+    def acting(self) -> Inspector:
+        """Whoever is to be told of what comes next: always this one (plain.py has another)."""
+        return self
+
+    @property
     def context(self) -> Context:
         """What the checks know of the exchange."""
         return self._ctx

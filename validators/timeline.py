@@ -23,7 +23,8 @@ LAST: Final = 4
 Moment = tuple[float, str, int, int]
 """What an entry is made of, once it is kept."""
 
-_entry: Final[Callable[[Moment], TimelineEntry]] = partial(tuple.__new__, TimelineEntry)
+entry: Final[Callable[[Moment], TimelineEntry]] = partial(tuple.__new__, TimelineEntry)
+"""The entry that is made of a moment."""
 
 
 class Timeline:
@@ -40,7 +41,7 @@ class Timeline:
         """A moment that is kept, while there is room."""
         entries = self.entries
         if len(entries) < MAX_ENTRIES:
-            entries.append(_entry((at, kind, index, size)))
+            entries.append(entry((at, kind, index, size)))
 
     def read(self, at: float, index: int, size: int) -> None:
         """A read of the answer's body; ``index`` is the number of its last event."""
@@ -48,7 +49,7 @@ class Timeline:
             self._due -= 1
             entries = self.entries
             if len(entries) < MAX_ENTRIES:
-                entries.append(_entry((at, "read", index, size)))
+                entries.append(entry((at, "read", index, size)))
         else:
             recent = self._recent
             if len(recent) == LAST:
@@ -86,8 +87,8 @@ class Timeline:
         """The end with the last reads before it, for which there is always room."""
         recent, entries = self._recent, self.entries
         if not recent and len(entries) < MAX_ENTRIES:
-            entries.append(_entry((at, kind, 0, 0)))
+            entries.append(entry((at, kind, 0, 0)))
             return
         del entries[MAX_ENTRIES - len(recent) - 1 :]
-        entries += map(_entry, (*recent, (at, kind, 0, 0)))
+        entries += map(entry, (*recent, (at, kind, 0, 0)))
         recent.clear()

@@ -61,6 +61,10 @@ class Probe:
         self._fails_at = fails_at
         self._checks = checks
 
+    @property
+    def acting(self) -> Probe:
+        return self
+
     def _step(self, *call: Any, outputs: Sequence[Output] = ()) -> Sequence[Output]:
         self.calls.append(call)
         if call[0] == self._fails_at:

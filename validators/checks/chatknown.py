@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from teeline.validators.checks.chat import DAY
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.cross import REPLACEMENT
 from teeline.validators.checks.estimate import is_plausible
 from teeline.validators.checks.marks import MAX_MEMBERS, MAX_TEXT
-from teeline.validators.checks.request import RequestFacts
 from teeline.validators.fields.usage import CHAT_USAGE
 from teeline.validators.likeness import PLAIN, TEXT, Hole, Path, decoded
 from teeline.validators.model import Exchange
 
-ASKING: Final = frozenset(
+_ASKING: Final = frozenset(
     {
         "function_call",
         "functions",
@@ -36,7 +35,8 @@ ASKING: Final = frozenset(
     }
 )
 """Members of a request that ask for something which a full check looks for in the answer."""
-LIMITS: Final = frozenset({"max_completion_tokens", "max_tokens", "n"})
+_TOKENS: Final = ("max_completion_tokens", "max_tokens")
+_LIMITS: Final = frozenset({*_TOKENS, "n"})
 """And those of which it is enough to look at the counts."""
 
 _ID: Final = "chatcmpl-"
@@ -66,9 +66,10 @@ class KnownChat:
         "holes",
     )
 
-    def __init__(self, ctx: Context, value: Mapping[str, Any], counters: tuple[str, ...]) -> None:
-        exchange = ctx.exchange
-        self._wanted: str = ctx.request.document["model"]
+    def __init__(
+        self, exchange: Exchange, asked: Asked, value: Mapping[str, Any], counters: tuple[str, ...]
+    ) -> None:
+        self._wanted = asked.model
         self._path = exchange.path
         self._model = exchange.response_model
         self._tier = exchange.service_tier
@@ -88,21 +89,24 @@ class KnownChat:
             *([Hole((_FINGERPRINT,), PLAIN)] if isinstance(fingerprint, str) else []),
         )
 
-    def accept(self, ctx: Context, holes: tuple[bytes, ...]) -> bool:
-        """Whether the full check would report nothing of this answer; it then leaves the same facts."""
-        exchange, request = ctx.exchange, ctx.request.document
-        if self._wanted != request.get("model") or self._path != exchange.path:
+    def id_in(self, holes: tuple[bytes, ...]) -> str:
+        """The answer's id."""
+        return holes[0].decode()
+
+    def accept(self, exchange: Exchange, asked: Asked, holes: tuple[bytes, ...], at: float) -> bool:
+        """Whether the full check would report nothing of this answer; it then leaves the same facts.
+
+        ``at`` is the time of now, in Unix seconds.
+        """
+        if self._wanted != asked.model or self._path != exchange.path:
             return False
         made, created = holes[0], int(holes[1])
-        if len(made) > LONGEST_ID or not EARLIEST <= created <= ctx.report.at + DAY:
+        if len(made) > LONGEST_ID or not EARLIEST <= created <= at + DAY:
             return False
         counts = [*map(int, holes[3 : self._behind])]
-        facts = ctx.request
-        if not facts.known or facts.stream or not ASKING.isdisjoint(request):
+        if not counts_hold(counts, self._between - 3, asked, exchange.request_bytes):
             return False
         if not _is_harmless(holes[2]):
-            return False
-        if not counts_hold(ctx, counts, self._between - 3):
             return False
         exchange.usage = self._usage | dict(zip(self._counters, counts))  # noqa: B905
         exchange.response_id = exchange.marks.id = made.decode()
@@ -119,19 +123,21 @@ class KnownChat:
             exchange.marks.fingerprint = holes[self._behind][:MAX_TEXT].decode()
 
 
-def counts_hold(ctx: Context, counts: Sequence[int], details: int) -> bool:
+def counts_hold(counts: Sequence[int], details: int, asked: Asked, size: int) -> bool:
     """Whether nothing is to be said of the counters of an answer that holds something.
 
     They are those of the prompt, of what was generated and of both, then their parts: so many of the prompt,
-    and the rest.
+    and the rest. ``size``: bytes of the request.
     """
     prompt, completion, total, *parts = counts
-    if not (prompt and completion and total == prompt + completion and is_plausible(ctx, prompt)):
+    if not (prompt and completion and total == prompt + completion):
         return False
     # The sum of all parts is within the whole: so is each that the full check looks at.
     if parts and (sum(parts[:details]) > prompt or sum(parts[details:]) > completion):
         return False
-    return LIMITS.isdisjoint(ctx.request.document) or is_within(ctx.request, completion)
+    if asked.limit is not None and completion > asked.limit:
+        return False
+    return is_plausible(prompt, size)
 
 
 def _is_harmless(content: bytes) -> bool:
@@ -140,20 +146,43 @@ def _is_harmless(content: bytes) -> bool:
     return not (not text or REPLACEMENT in text or text.lstrip().startswith("<think>"))
 
 
-def _is_usual(facts: RequestFacts) -> bool:
-    """Whether a request asks for nothing that needs the full check."""
-    return facts.known and not facts.stream and ASKING.isdisjoint(facts.document)
+class Asked(NamedTuple):
+    """What an answer is looked at for, of a request that asks for nothing that needs the full check.
+
+    ``limit``: tokens of the answer, at most; None for no limit.
+    """
+
+    model: str
+    limit: int | None
 
 
-def is_within(facts: RequestFacts, completion: int) -> bool:
-    """One choice was asked for, with room for as many tokens."""
-    limit = facts.integer("max_completion_tokens") or facts.integer("max_tokens")
-    return facts.choices == 1 and (limit is None or completion <= limit)
+def asked_plainly(document: Mapping[str, Any]) -> Asked | None:
+    """What a request asks for, where that is one text in one document; None where it is anything else."""
+    if not _ASKING.isdisjoint(document):
+        return None
+    model = document.get("model")
+    if type(model) is not str:
+        return None
+    if _LIMITS.isdisjoint(document):
+        return Asked(model, None)
+    choices = document.get("n", 1)
+    if type(choices) is not int or choices != 1:
+        return None
+    limits = [document.get(name) for name in _TOKENS]
+    return Asked(model, next((limit for limit in limits if type(limit) is int and limit), None))
+
+
+def asked_of(ctx: Context) -> Asked | None:
+    """The same of an exchange whose request was read."""
+    facts = ctx.request
+    plain = facts.known and not facts.stream and not ctx.request_names.coded
+    return asked_plainly(facts.document) if plain else None
 
 
 def known_chat(ctx: Context, value: Any) -> KnownChat | None:
     """What is to be remembered of an answer that the full check accepted; None for an unusual one."""
-    if not _is_usual(ctx.request) or not isinstance(ctx.request.document.get("model"), str):
+    asked = asked_of(ctx)
+    if asked is None:
         return None
     if len(value) > MAX_MEMBERS or any(len(name) > MAX_TEXT for name in value):
         return None
@@ -164,7 +193,7 @@ def known_chat(ctx: Context, value: Any) -> KnownChat | None:
     content, made = message.get("content"), value["id"]
     usual = isinstance(content, str) and content and made.startswith(_ID)
     counters = counters_of(value.get("usage"), ctx.exchange.usage) if usual else None
-    return None if counters is None else KnownChat(ctx, value, counters)
+    return None if counters is None else KnownChat(ctx.exchange, asked, value, counters)
 
 
 def counters_of(usage: Any, counted: Mapping[str, int]) -> tuple[str, ...] | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from teeline.validators import evidence
 from teeline.validators.checks.chat import check_chat, note_error
-from teeline.validators.checks.chatknown import known_chat
+from teeline.validators.checks.chatknown import asked_of, known_chat
 from teeline.validators.checks.completions import check_completion
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.embeddings import check_embeddings
@@ -59,9 +59,11 @@ def check_document(ctx: Context, body: bytes) -> None:
     history = ctx.history
     known = None if history is None else history.answers.get(ctx.operation)
     found = None if known is None else known.find(body)
-    if found is not None and _is_typed(ctx) and found[0].accept(ctx, found[1]):
-        check_accepted(ctx)
-        return
+    if found is not None and _is_typed(ctx):
+        asked = asked_of(ctx)
+        if asked is not None and found[0].accept(ctx.exchange, asked, found[1], ctx.report.at):
+            check_accepted(ctx)
+            return
     breaches = ctx.report.breaches
     value = _checked(ctx, body)
     clean = value is not ABSENT and ctx.report.breaches == breaches

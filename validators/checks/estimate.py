@@ -29,7 +29,7 @@ def check_prompt_tokens(ctx: Context, prompt: int, pointer: str) -> None:
     if (
         not prompt
         or not ctx.request.known
-        or is_plausible(ctx, prompt)
+        or _is_plausible(ctx, prompt)
         or not _is_all_text(document)
     ):
         return
@@ -42,12 +42,18 @@ def check_prompt_tokens(ctx: Context, prompt: int, pointer: str) -> None:
         ctx.report("cross.prompt-tokens-implausible", pointer, detail=detail)
 
 
-def is_plausible(ctx: Context, prompt: int) -> bool:
-    """Whether a count needs no look at the texts: no text has more characters than the request has bytes."""
-    if ctx.request_names.coded:
-        return False
-    tokens = ctx.exchange.request_bytes // _CHARACTERS
-    most = tokens * _FACTOR * ctx.request.choices + _TEMPLATE
+def _is_plausible(ctx: Context, prompt: int) -> bool:
+    size, choices = ctx.exchange.request_bytes, ctx.request.choices
+    return not ctx.request_names.coded and is_plausible(prompt, size, choices)
+
+
+def is_plausible(prompt: int, size: int, choices: int = 1) -> bool:
+    """Whether a count needs no look at the texts: no text has more characters than the request has bytes.
+
+    ``size`` is that of the request's body, in no content coding.
+    """
+    tokens = size // _CHARACTERS
+    most = tokens * _FACTOR * choices + _TEMPLATE
     return tokens // _FACTOR - _TEMPLATE <= prompt <= most
 
 

@@ -8,6 +8,8 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from teeline.validators.checks.context import Context
+from teeline.validators.events import ResponseHead
+from teeline.validators.heads import ContentType, FieldNames
 from teeline.validators.model import Unit
 from teeline.validators.operation import Operation
 
@@ -50,6 +52,19 @@ def check_head(ctx: Context) -> None:
         _retry_after(ctx)
 
 
+def is_head_clean(head: ResponseHead, names: FieldNames, kind: ContentType) -> bool:
+    """Whether a head is one of which ``check_head`` reports nothing, told at a glance; of an answer in no
+    content coding."""
+    headers = head.headers
+    return (
+        head.status == 200
+        and names.usual
+        and not names.coded
+        and not (kind.charset and kind.charset not in _CHARSETS)
+        and all(_is_usual(headers[at][1], reset) for at, _, reset in names.rate_limits)
+    )
+
+
 def _check_status(ctx: Context, status: int) -> None:
     if 300 <= status < 400 and status != 304:
         ctx.report("http.redirect", detail=f"status {status}")
@@ -73,11 +88,18 @@ def _rate_limits(ctx: Context) -> None:
     headers = ctx.response.headers
     for position, name, reset in ctx.names.rate_limits:
         value = headers[position][1]
-        if _DURATION.match(value) if reset else (value.isdecimal() and len(value) <= _DIGITS):
-            continue  # the usual
+        if _is_usual(value, reset):
+            continue
         text = value.strip()
         if not (_AMOUNT.match(text) or (reset and (_DURATION.match(text) or _is_date(text)))):
             ctx.report("http.ratelimit-format", detail=f"{name[:64]}: {len(text)} characters")
+
+
+def _is_usual(value: str, reset: bool) -> bool:
+    """Whether a rate limit's value is in the form that the API itself writes."""
+    if reset:
+        return _DURATION.match(value) is not None
+    return value.isdecimal() and len(value) <= _DIGITS
 
 
 def _is_date(text: str) -> bool:

@@ -18,7 +18,8 @@ from teeline.validators.checks.shapes import is_error
 from teeline.validators.evidence import ABSENT
 from teeline.validators.fields.models import LISTED_MODEL, MODEL_LIST, PAGINATION, RETRIEVED_MODEL
 from teeline.validators.fields.table import walk
-from teeline.validators.history import client_of
+from teeline.validators.history import History, client_of
+from teeline.validators.model import Headers
 from teeline.validators.operation import Operation, model_of
 
 _LONGEST_ID = 256
@@ -114,16 +115,20 @@ def check_listed(ctx: Context) -> None:
     exchange, history = ctx.exchange, ctx.history
     if history is None or not history.lists or ctx.operation not in _WITH_MODELS:
         return
-    listed = history.listed_models(client_of(ctx.request_headers))
     wanted = ctx.request.document.get("model")
-    if listed is None or not isinstance(wanted, str):
-        return
     if exchange.response_model is None or exchange.error_type is not None:
         return
-    if not wanted or "/deployments/" in exchange.path or _is_listed(wanted, listed):
-        return  # Azure names deployments in the path, and lists the models below them
-    with ctx.report.on_request():
-        ctx.report("models.requested-model-unlisted", "/model", wanted, words=True)
+    if isinstance(wanted, str) and is_unlisted(wanted, exchange.path, history, ctx.request_headers):
+        with ctx.report.on_request():
+            ctx.report("models.requested-model-unlisted", "/model", wanted, words=True)
+
+
+def is_unlisted(wanted: str, path: str, history: History, asking: Headers) -> bool:
+    """Whether a model is not in the upstream's last list for the client whose request has these fields."""
+    listed = history.listed_models(client_of(asking))
+    if listed is None or not wanted or "/deployments/" in path:
+        return False  # Azure names deployments in the path, and lists the models below them
+    return not _is_listed(wanted, listed)
 
 
 def _is_listed(wanted: str, listed: frozenset[str]) -> bool:

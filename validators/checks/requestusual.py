@@ -17,7 +17,8 @@ from teeline.validators.checks.requestmessages import is_plain
 from teeline.validators.checks.requestrules import has_credential, looked_at
 from teeline.validators.checks.settings import LARGEST, NUMBERS, WORDS, settings_of
 from teeline.validators.fields.request import BOUNDS
-from teeline.validators.heads import content_type
+from teeline.validators.heads import FieldNames, content_type
+from teeline.validators.model import Exchange, Headers
 from teeline.validators.operation import Operation
 
 _CHAT: Final = Operation.CHAT
@@ -48,20 +49,28 @@ def take_usual(ctx: Context, document: Any) -> bool:
 
     ``document`` was decoded without a fault.
     """
-    if ctx.operation is not _CHAT or type(document) is not dict or not _RARE.isdisjoint(document):
-        return False
     exchange = ctx.exchange
+    if ctx.operation is not _CHAT or exchange.request_bytes > ctx.limits.large_request:
+        return False
+    if not is_head_usual(ctx.request_headers, ctx.request_names):
+        return False
+    if not note_usual(exchange, document):
+        return False
+    ctx.request = RequestFacts(known=True, document=document, stream=exchange.stream)
+    return True
+
+
+def note_usual(exchange: Exchange, document: Any) -> bool:
+    """Takes in what a chat request's document asks for, where the full check would find nothing in it."""
+    if type(document) is not dict or not _RARE.isdisjoint(document):
+        return False
     model, messages = document.get("model"), document.get("messages")
     if type(model) is not str or not model or type(messages) is not list or not messages:
         return False
     settings = _settings(document)
     if settings is None or not all(map(is_plain, messages)):
         return False
-    if exchange.request_bytes > ctx.limits.large_request or not _is_head_usual(ctx):
-        return False
-    stream = document.get("stream") is True
-    ctx.request = RequestFacts(known=True, document=document, stream=stream)
-    exchange.stream = stream
+    exchange.stream = document.get("stream") is True
     exchange.settings = settings
     exchange.model = model[:_MODEL_LENGTH]
     return True
@@ -84,9 +93,8 @@ def _settings(document: Mapping[str, Any]) -> dict[str, int | float | str] | Non
     return found if count < 2 else settings_of(document)  # which has an order of its own
 
 
-def _is_head_usual(ctx: Context) -> bool:
-    """Whether the head says that the body is JSON, and who asks."""
-    headers, names = ctx.request_headers, ctx.request_names
+def is_head_usual(headers: Headers, names: FieldNames) -> bool:
+    """Whether a request's head says that the body is JSON, and who asks."""
     if names.type < 0:
         return False
     if content_type[headers[names.type][1]].media != "application/json":

@@ -15,11 +15,12 @@ import orjson
 
 from teeline.validators.checks.chat import DAY
 from teeline.validators.checks.chatknown import (
-    ASKING,
     COUNT,
     EARLIEST,
     LONGEST_ID,
     TIME,
+    Asked,
+    asked_plainly,
     counters_of,
     counts_hold,
 )
@@ -117,10 +118,11 @@ class KnownStream:
         """What a text of a stream with these constants looks like."""
         return self._text.template(constants, to)
 
-    def usage(self, ctx: Context, holes: Sequence[bytes]) -> dict[str, int] | None:
-        """The counters of a last chunk with these in its holes; None where there is something to them."""
+    def usage(self, holes: Sequence[bytes], asked: Asked, size: int) -> dict[str, int] | None:
+        """The counters of a last chunk with these in its holes, to a request of so many bytes; None where
+        something is to be said of them."""
         counts = [*map(int, holes[self.constants : self.constants + len(self._counters)])]
-        if not counts_hold(ctx, counts, self._details):
+        if not counts_hold(counts, self._details, asked, size):
             return None
         return self._usage | dict(zip(self._counters, counts, strict=True))
 
@@ -182,21 +184,22 @@ def _padding(value: Value) -> tuple[Hole, ...]:
 # -- which streams ----------------------------------------------------------------------------------------
 
 
-def is_usual(ctx: Context) -> bool:
-    """Whether a stream answers a request that asks for nothing which needs the full check."""
-    request, names = ctx.request, ctx.names
-    if ctx.operation is not _CHAT or not (
-        request.known and request.stream and request.choices == 1
-    ):
-        return False
-    if not ASKING.isdisjoint(request.document) or ctx.exchange.method != "POST":
-        return False
+def asked_of(ctx: Context) -> Asked | None:
+    """What a stream is looked at for, of a request that asks for nothing which needs the full check; None
+    where it may ask for more, or where there is something to the stream's head."""
+    request = ctx.request
+    if ctx.operation is not _CHAT or not (request.known and request.stream):
+        return None
+    if ctx.exchange.method != "POST" or ctx.request_names.coded:
+        return None
     options = request.document.get("stream_options")
     if options is not None and not (type(options) is dict and options.keys() <= _OPTIONS):
-        return False
-    if ctx.content_type.media != _EVENT_STREAM or "content-length" in names.at:
-        return False
-    return min(ctx.limits.line, ctx.limits.event) >= ROOM
+        return None
+    if ctx.content_type.media != _EVENT_STREAM or "content-length" in ctx.names.at:
+        return None
+    if min(ctx.limits.line, ctx.limits.event) < ROOM:
+        return None
+    return asked_plainly(request.document)
 
 
 def is_possible(ctx: Context, constants: Constants) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from teeline.validators.checks.chatknown import Asked
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.cross import REPLACEMENT, is_wanted
 from teeline.validators.checks.identity import check_accepted
@@ -23,8 +24,8 @@ from teeline.validators.checks.streamknown import (
     Holes,
     KnownStream,
     Recorder,
+    asked_of,
     is_possible,
-    is_usual,
 )
 from teeline.validators.fast import Template
 from teeline.validators.likeness import Likeness
@@ -44,7 +45,8 @@ _EVENT: Final = Unit.EVENT
 def stream_of(ctx: Context, data: bytes) -> EventStream | LikeStream:
     """Who takes the event stream that begins with these bytes."""
     history = ctx.history
-    if history is None or not is_usual(ctx):
+    asked = None if history is None else asked_of(ctx)
+    if history is None or asked is None:
         return EventStream(ctx)
     known = history.streams[ctx.request.include_usage]
     end = data.find(END)
@@ -57,7 +59,7 @@ def stream_of(ctx: Context, data: bytes) -> EventStream | LikeStream:
     constants = holes[: like.constants]
     if not (is_possible(ctx, constants) and is_wanted(ctx, like.model)):
         return EventStream(ctx)
-    return LikeStream(ctx, like, constants, data[: end + len(END)])
+    return LikeStream(ctx, asked, like, constants, data[: end + len(END)])
 
 
 class LikeStream:
@@ -67,6 +69,7 @@ class LikeStream:
     """
 
     __slots__ = (
+        "_asked",
         "_at",
         "_byte",
         "_closed",
@@ -86,9 +89,10 @@ class LikeStream:
     )
 
     def __init__(
-        self, ctx: Context, known: KnownStream, constants: Constants, first: bytes
+        self, ctx: Context, asked: Asked, known: KnownStream, constants: Constants, first: bytes
     ) -> None:
         self._ctx = ctx
+        self._asked = asked
         self._known = known
         self._constants = constants
         self._template = known.template(constants, NOBODY)
@@ -240,7 +244,8 @@ class LikeStream:
         if holes is None or holes[: len(self._constants)] != self._constants:
             return False
         if self._closed:
-            self._usage = self._known.usage(self._ctx, holes)
+            size = self._ctx.exchange.request_bytes
+            self._usage = self._known.usage(holes, self._asked, size)
             return self._usage is not None
         return True
 
