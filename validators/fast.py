@@ -133,7 +133,7 @@ class Template:
         kinds = [kind for kind, _, _ in self._steps]
         self.numbered = _NEXT in (kinds[0], kinds[-1]) and 1 < len(kinds) <= _MOST_AT_ONCE + 1
         self._last = spans[-1] if several else b""
-        self._joint = spans[-1] + spans[0]
+        self._joint = b""  # made by the first read that holds several events
         self._inner = spans[1] if len(spans) > _MOST_AT_ONCE else b""
         self.line = line
         self.to = to
@@ -161,6 +161,8 @@ class Template:
         at, count, begun = start + size, 0, start
         if not last or data[start:at] != self._first:
             return 0, start, start
+        if not joint and len(data) > at + size:
+            self._joint = joint = last + self._first
         length, rest, between = len(joint), len(last), len(inner)
         while True:
             end = _plain(data, at, at + MAX_HOLE).end()  # type: ignore[union-attr]
@@ -168,7 +170,7 @@ class Template:
                 if data[end : end + between] != inner:
                     break
                 end = _plain(data, end + between, end + between + MAX_HOLE).end()  # type: ignore[union-attr]
-            if data[end : end + length] != joint:
+            if not joint or data[end : end + length] != joint:
                 if data[end : end + rest] == last:
                     return count + 1, at - size, end + rest
                 break

@@ -53,7 +53,7 @@ class Run:
         self._lead = len(self._first)
         self._tail = -len(self._last)
         self._most = self._lead - self._tail + MAX_HOLE
-        self._reads: list[Moment] = [(0.0, "read", 0, 0)] * LAST
+        self._reads: list[tuple[float, int]] = [(0.0, 0)] * LAST  # when, and how many bytes
 
     def begin(self, at: float, gap: float, longest: float) -> Run:
         """``at`` is the time of the read before; a wait beyond ``longest`` seconds ends the run."""
@@ -86,7 +86,7 @@ class Run:
         exchange = self._exchange
         exchange.response_bytes += size
         exchange.events = events = exchange.events + 1
-        self._reads[events % LAST] = (at, "read", events, size)
+        self._reads[events % LAST] = (at, size)
         return True
 
     def _count(self, size: int, at: float) -> bool:
@@ -102,7 +102,7 @@ class Run:
         exchange = self._exchange
         exchange.response_bytes += size
         exchange.events = events = exchange.events + 1
-        self._reads[events % LAST] = (at, "read", events, size)
+        self._reads[events % LAST] = (at, size)
         return True
 
     def close(self) -> None:
@@ -113,7 +113,8 @@ class Run:
         """The last reads that were taken, the earliest first."""
         last = self._exchange.events
         first = max(self.events + 1, last - LAST + 1)
-        return [self._reads[event % LAST] for event in range(first, last + 1)]
+        reads = [(event, *self._reads[event % LAST]) for event in range(first, last + 1)]
+        return [(at, "read", event, size) for event, at, size in reads]
 
 
 class NumberedRun(Run):

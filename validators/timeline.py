@@ -7,6 +7,7 @@ is done when something is found, and at the end: only then do the last reads bec
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -28,14 +29,29 @@ entry: Final[Callable[[Moment], TimelineEntry]] = partial(tuple.__new__, Timelin
 
 
 class Timeline:
-    """Collects the entries of one exchange; ``entries`` is in the order of time."""
+    """Collects the entries of one exchange.
 
-    __slots__ = ("_due", "_recent", "entries")
+    Reads that are kept become entries with the next moment that is none: until then each is three numbers
+    (time, event, bytes), so that an open stream doesn't hold an object for each of them.
+    """
+
+    __slots__ = ("_due", "_entries", "_reads", "_recent")
 
     def __init__(self) -> None:
-        self.entries: list[TimelineEntry] = []
+        self._entries: list[TimelineEntry] = []
+        self._reads: array[float] | None = None
         self._recent: list[Moment] = []
         self._due = _FIRST  # reads that are kept as they come
+
+    @property
+    def entries(self) -> list[TimelineEntry]:
+        """In the order of time: those so far."""
+        if self._reads is not None:
+            reads, self._reads = self._reads, None
+            moments = zip(*[iter(reads)] * 3, strict=True)
+            made = [entry((at, "read", int(index), int(size))) for at, index, size in moments]
+            self._entries += made[: MAX_ENTRIES - len(self._entries)]
+        return self._entries
 
     def mark(self, at: float, kind: str, index: int = 0, size: int = 0) -> None:
         """A moment that is kept, while there is room."""
@@ -47,9 +63,9 @@ class Timeline:
         """A read of the answer's body; ``index`` is the number of its last event."""
         if self._due:
             self._due -= 1
-            entries = self.entries
-            if len(entries) < MAX_ENTRIES:
-                entries.append(entry((at, "read", index, size)))
+            if self._reads is None:
+                self._reads = array("d")
+            self._reads.extend((at, index, size))
         else:
             recent = self._recent
             if len(recent) == LAST:
