@@ -180,7 +180,7 @@ def check_replaced(ctx: Context, *, replaced: bool, finish: str | None, pointer:
     # Bytes that were no UTF-8 have a rule of their own; our own decoding put U+FFFD in their place.
     if ctx.report.has("http.utf8-invalid", "sse.utf8-invalid"):
         return
-    if not holds_replacement(ctx.request.document):
+    if not (ctx.request.replaced or holds_replacement(ctx.request.document)):
         ctx.report("cross.replacement-characters", pointer, detail="U+FFFD in the text")
 
 
