@@ -140,6 +140,21 @@ class Template:
         self.like: Any = None
         self.text: bytes | str = b""
 
+    def refilled(self, spans: Sequence[bytes]) -> Template:
+        """A new one with the same holes, between other bytes."""
+        made = Template.__new__(Template)
+        made._first, *behind = spans
+        made._size = len(made._first)
+        made._steps = tuple(
+            [(step[0], span, len(span)) for step, span in zip(self._steps, behind, strict=True)]
+        )
+        made.numbered, made.line, made.to = self.numbered, self.line, self.to
+        made._last = behind[-1] if self._last else b""
+        made._inner = behind[0] if self._inner else b""
+        made._joint = made.text = b""
+        made.like = None
+        return made
+
     @property
     def ends(self) -> tuple[bytes, bytes, bytes]:
         """What stands before the text, between it and its padding (nothing where there is none), and behind,

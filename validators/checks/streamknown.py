@@ -77,6 +77,7 @@ class KnownStream:
     __slots__ = (
         "_counters",
         "_details",
+        "_first",
         "_text",
         "_usage",
         "closing",
@@ -95,6 +96,7 @@ class KnownStream:
         self.constants = len(constants)
         self.holes = (*constants, *_padding(first.value))
         self.model: str = first.value["model"]
+        self._first = _parts(first.data, [hole.path for hole in self.holes])
         self._text = _TextForm(text, constants)
         self._usage = dict(usage)
         self._counters: tuple[str, ...] = ()
@@ -114,9 +116,13 @@ class KnownStream:
         for chunk in (first, text, closing[-1]):
             note_object(self.ended, chunk.value)
 
-    def template(self, constants: Constants, to: OpenText) -> Template:
+    def template(self, constants: Constants) -> Template:
         """What a text of a stream with these constants looks like."""
-        return self._text.template(constants, to)
+        return self._text.template(constants)
+
+    def first(self, holes: Sequence[bytes]) -> bytes:
+        """The first event of a stream, which has these in its holes."""
+        return b"".join([part + (holes[n] if n >= 0 else b"") for part, n in self._first])
 
     def usage(self, holes: Sequence[bytes], asked: Asked, size: int) -> dict[str, int] | None:
         """The counters of a last chunk with these in its holes, to a request of so many bytes; None where
@@ -130,29 +136,24 @@ class KnownStream:
 class _TextForm:
     """The bytes of a chunk with a text: what stands between its holes and its stream's constants."""
 
-    __slots__ = ("_holes", "_parts")
+    __slots__ = ("_parts", "_template")
 
     def __init__(self, text: Chunk, constants: Sequence[Hole]) -> None:
         padding = _padding(text.value)
+        if len(padding) > 1:
+            raise ValueError("more than one padding")
         paths = [*(hole.path for hole in constants), _CONTENT, *(hole.path for hole in padding)]
-        places = places_of(text.data, paths)
-        if places is None or len(padding) > 1:
-            raise ValueError("a text whose holes are not apart")
-        self._holes: list[TextHole] = []
-        self._parts: list[tuple[bytes, int]] = []  # bytes, and the constant behind them; -1: a hole
-        at, before = 0, DATA
-        for start, end, number in places:
-            quoted = text.data[start] == ord('"')
-            hole = number >= len(constants)
-            if hole:
-                kind = HoleKind.TEXT if number == len(constants) else HoleKind.STRING
-                self._holes.append(TextHole(paths[number], kind))
-            part = before + text.data[at : start + quoted]
-            self._parts.append((part, -1 if hole else number))
-            at, before = end - quoted, b""
-        self._parts.append((text.data[at:] + END, -1))
+        content = len(constants)
+        parts = _parts(text.data, paths)
+        holes = [
+            TextHole(paths[number], HoleKind.TEXT if number == content else HoleKind.STRING)
+            for _, number in parts[:-1]
+            if number >= content
+        ]
+        self._parts = [(part, number if number < content else -1) for part, number in parts]
+        self._template = Template(self._spans([b""] * content), holes, 0, NOBODY)
 
-    def template(self, constants: Constants, to: OpenText) -> Template:
+    def _spans(self, constants: Sequence[bytes]) -> list[bytes]:
         spans, span = [], b""
         for part, constant in self._parts:
             if constant < 0:
@@ -160,7 +161,24 @@ class _TextForm:
                 span = b""
             else:
                 span += part + constants[constant]
-        return Template(spans, self._holes, 0, to)
+        return spans
+
+    def template(self, constants: Constants) -> Template:
+        return self._template.refilled(self._spans(constants))
+
+
+def _parts(data: bytes, paths: Sequence[Path]) -> list[tuple[bytes, int]]:
+    """The event of a chunk around these members: what stands before each, and which one it is; what stands
+    behind all of them comes last, with -1. ValueError where they are not apart."""
+    places = places_of(data, paths)
+    if places is None:
+        raise ValueError("members that are not apart")
+    parts, at, before = [], 0, DATA
+    for start, end, number in places:
+        quoted = data[start] == ord('"')
+        parts.append((before + data[at : start + quoted], number))
+        at, before = end - quoted, b""
+    return [*parts, (data[at:] + END, -1)]
 
 
 def _likeness(chunk: Chunk, holes: tuple[Hole, ...]) -> Likeness[Holes]:
@@ -315,7 +333,9 @@ def _is_one(known: KnownStream, chunks: Sequence[Chunk], texts: Sequence[Chunk])
         found = like.holes(chunk.data)
         if found is None or found[: known.constants] != constants:
             return False
-    template = known.template(constants, NOBODY)
+    template = known.template(constants)
+    if known.first(holes) != DATA + chunks[0].data + END:
+        return False
     blocks = [DATA + chunk.data + END for chunk in texts]
     return all(template.match(block, 0) == len(block) for block in blocks)
 

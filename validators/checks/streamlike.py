@@ -19,8 +19,6 @@ from teeline.validators.checks.streamknown import (
     DATA,
     DONE,
     END,
-    NOBODY,
-    Constants,
     Holes,
     KnownStream,
     Recorder,
@@ -56,10 +54,9 @@ def stream_of(ctx: Context, data: bytes) -> EventStream | LikeStream:
     if found is None:
         return EventStream(ctx, Recorder(ctx) if known.useful else None)
     like, holes = found
-    constants = holes[: like.constants]
-    if not (is_possible(ctx, constants) and is_wanted(ctx, like.model)):
+    if not (is_possible(ctx, holes[: like.constants]) and is_wanted(ctx, like.model)):
         return EventStream(ctx)
-    return LikeStream(ctx, asked, like, constants, data[: end + len(END)])
+    return LikeStream(ctx, asked, like, holes, end + len(END))
 
 
 class LikeStream:
@@ -77,9 +74,9 @@ class LikeStream:
         "_constants",
         "_ctx",
         "_heard",
+        "_holes",
         "_known",
         "_open",
-        "_opening",
         "_plainly",
         "_said",
         "_template",
@@ -89,19 +86,17 @@ class LikeStream:
     )
 
     def __init__(
-        self, ctx: Context, asked: Asked, known: KnownStream, constants: Constants, first: bytes
+        self, ctx: Context, asked: Asked, known: KnownStream, holes: tuple[bytes, ...], size: int
     ) -> None:
         self._ctx = ctx
         self._asked = asked
         self._known = known
-        self._constants = constants
-        self._template = known.template(constants, NOBODY)
+        self._holes = holes  # what stood in those of its first event
+        self._constants = holes[: known.constants]
+        self._template = known.template(self._constants)
         self.full: EventStream | None = None  # once something differs
-        self._opening = first
-        self._texts: list[
-            bytes
-        ] = []  # what stood between the ends of the texts up to the second one
-        self._open = len(first)  # bytes of these events
+        self._texts: list[bytes] = []  # those up to the second one, each with its padding
+        self._open = size  # bytes of the first event and of these
         self._heard = 0  # texts that are not empty, up to two
         self._plainly = True  # the last text stood for itself
         self._said = ""  # the first of them, until the second comes
@@ -283,7 +278,7 @@ class LikeStream:
         self.full = full = EventStream(self._ctx)
         if self._at:
             exchange.events = 0
-            full.feed(self._opening)
+            full.feed(self._known.first(self._holes))
             for text in self._texts:
                 full.feed(before + text + behind)
             if texts:
@@ -291,6 +286,6 @@ class LikeStream:
                 full.went_on(size, self._byte)
             if closing:
                 full.feed(closing)
-        self._opening = self._closing = b""
+        self._closing = b""
         self._texts.clear()
         return full
