@@ -21,6 +21,7 @@ from teeline.config.model import Config, ListenAddress, UpstreamConfig, Upstream
 from teeline.proxy import memory, server
 from teeline.proxy.audit.record import Origin, ruleset_id
 from teeline.proxy.audit.sink import AuditSink
+from teeline.proxy.handover import InBatches
 from teeline.proxy.inspectpool import InspectPool
 from teeline.proxy.process import set_aside
 from teeline.proxy.reports.model import tool_version
@@ -111,7 +112,11 @@ async def main(mode: str, upstream: str, large: str | None = None) -> None:
     config = configured(upstream, large)
     checker, aside = SchemaPool(timeout=config.schema.timeout), InspectPool(config.limits)
     proxy = server.ProxyServer(
-        config, sinks() if mode in ("full", "uvloop") else (), checker, aside=aside
+        config,
+        sinks() if mode in ("full", "uvloop") else (),
+        checker,
+        aside=aside,
+        handover=InBatches(),
     )
     set_aside()
     listener = (await proxy.start())[0]

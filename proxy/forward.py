@@ -79,10 +79,11 @@ class Forwarder:
     ) -> None:
         tee = self._observers.open("", client.host, request.trace)
         method, target = str(request.method, "latin-1"), str(request.target, "latin-1")
-        tee.request_head(events.RequestHead(method, target, request.headers), tee.now())
+        hand = tee.handover.hand
+        hand(tee.request_head, events.RequestHead(method, target, request.headers), tee.now())
         client.transport.write(answer.encode(body=request.method != b"HEAD"))
         client.close(linger=request.body() is not None)
-        tee.end(answer.ended)
+        hand(tee.end, answer.ended, tee.now())
 
     def _route(self, target: bytes) -> Route | None:
         """Where a target leads, None where nowhere. Usual ones are remembered: there are few."""

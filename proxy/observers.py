@@ -15,6 +15,7 @@ from typing import Any
 from teeline.proxy.capture import Capture, Recording
 from teeline.proxy.clock import Clock, Now
 from teeline.proxy.fingerprint import Fingerprint
+from teeline.proxy.handover import AtOnce, Handover
 from teeline.proxy.head import Fields
 from teeline.proxy.identity import new_exchange
 from teeline.proxy.inspection import (
@@ -42,7 +43,7 @@ class Observers:
     ``schema_timeout``: seconds that the end of an exchange waits for schema checks at most.
     ``listen`` makes the inspectors of WebSockets; without it their bytes are counted.
     ``capture`` says of which exchanges bytes are kept, ``fingerprint`` tells clients apart; both are
-    the audit log's.
+    the audit log's. ``handover`` says when tees pass on what they are told; without one they do at once.
     """
 
     def __init__(
@@ -59,8 +60,10 @@ class Observers:
         listen: Listen | None = None,
         capture: Capture | None = None,
         fingerprint: Fingerprint | None = None,
+        handover: Handover | None = None,
     ) -> None:
         self.policy = policy
+        self.handover = handover or AtOnce()
         self.sinks = sinks
         self.checker = checker
         self.aside = aside
@@ -129,6 +132,7 @@ class Observers:
 
     async def settle(self, deadline: float) -> None:
         """Waits until all ended exchanges are closed, ``deadline`` seconds at most."""
+        self.handover.catch_up()
         end = asyncio.get_running_loop().time() + deadline
         while self._tasks and (left := end - asyncio.get_running_loop().time()) > 0:
             await asyncio.wait(set(self._tasks), timeout=left)

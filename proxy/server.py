@@ -24,6 +24,7 @@ from teeline.proxy.clock import Clock, SystemClock
 from teeline.proxy.connection import ClientConnection, Clients
 from teeline.proxy.fingerprint import Fingerprint
 from teeline.proxy.forward import Forwarder
+from teeline.proxy.handover import Handover
 from teeline.proxy.head import upstream_target
 from teeline.proxy.inspection import AsideInspector, SchemaChecker
 from teeline.proxy.memory import Inspectors
@@ -80,7 +81,8 @@ class ProxyServer:
 
     ``checker`` runs schema checks; without one they count as not checked. ``aside`` inspects large
     documents; without it that happens in place. Starting and closing both is the caller's.
-    ``capture`` and ``fingerprint`` are those of the audit sink. An object serves once: start, then
+    ``capture`` and ``fingerprint`` are those of the audit sink; ``handover`` is that of ``Observers``.
+    An object serves once: start, then
     stop.
     """
 
@@ -93,6 +95,7 @@ class ProxyServer:
         aside: AsideInspector | None = None,
         capture: Capture | None = None,
         fingerprint: Fingerprint | None = None,
+        handover: Handover | None = None,
     ) -> None:
         self._config = config
         self._aside = aside
@@ -117,6 +120,7 @@ class ProxyServer:
             listen=inspectors.socket,
             capture=capture,
             fingerprint=fingerprint,
+            handover=handover,
         )
         self._forwarders: list[Forwarder] = []
         self._clients: list[Clients] = []

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from teeline.config.model import Config
 from teeline.proxy.audit.configured import auditing
+from teeline.proxy.handover import InBatches
 from teeline.proxy.inspectpool import InspectPool
 from teeline.proxy.reports.model import tool_version
 from teeline.proxy.schemapool import SchemaPool
@@ -171,6 +172,7 @@ class ServingProcess:
             aside=self._large,
             capture=audit and audit.capture,
             fingerprint=audit and audit.fingerprint,
+            handover=InBatches(),
         )
         self._warming: asyncio.Task[None] | None = None
         self.accepting = False

@@ -46,7 +46,10 @@ UNREAD = "none ({})"
 
 
 class Tee:
-    """One exchange as its observers see it. No method raises, whatever an observer does."""
+    """One exchange as its observers see it. No method raises, whatever an observer does.
+
+    Whoever forwards gives the methods that tell of what passes to ``handover``, which calls them in time.
+    """
 
     __slots__ = (
         "_asides",
@@ -61,6 +64,7 @@ class Tee:
         "_socket",
         "_ticker",
         "exchange",
+        "handover",
         "now",
     )
 
@@ -75,6 +79,7 @@ class Tee:
         self.exchange = exchange
         self.now = now
         self._observers = observers
+        self.handover = observers.handover
         self._inspector = inspector
         self._socket: SocketInspector | None = None
         self._head: RequestHead | None = None
@@ -95,10 +100,7 @@ class Tee:
         """Whether the sinks know of this exchange."""
         return self._opened
 
-    @property
-    def received(self) -> int:
-        """Grows with what the client is sent: an answer's head and its body."""
-        return self.exchange.response_bytes + (self.exchange.status is not None)
+    # -- what passes: steps of the handover ----------------------------------------------------------------
 
     def request_head(self, head: RequestHead, at: float) -> None:
         self._head = head
@@ -118,8 +120,6 @@ class Tee:
         if not self._opened:
             self._open_uninspected(head, at)
 
-    # A call for each piece: no arguments are packed, no step is looked up.
-
     def request_body(self, data: bytes, at: float) -> None:
         if self._recording is not None:
             self._keep(self._recording.request_body, data)
@@ -135,7 +135,7 @@ class Tee:
         if outputs:
             self._emit(outputs)
 
-    def request_end(self, at: float) -> None:
+    def request_end(self, _: None, at: float) -> None:
         inspector = self._inspector
         if inspector is None:
             return
@@ -196,26 +196,30 @@ class Tee:
     def _tick(self) -> None:
         """A second has passed: what waits for time to pass on this connection is looked at."""
         self._ticker = None
+        self.handover.catch_up()
         if self._socket is not None and not self._closed:
             self._feed(self._socket.tick, self.now())
         if self._socket is not None and self._socket.ticks and not self._closed:
             self._ticker = asyncio.get_running_loop().call_later(_TICK, self._tick)
 
-    def tunnelled(self, sent: bytes, received: bytes) -> None:
-        """Bytes that passed, from the client and to it."""
-        self.exchange.request_bytes += len(sent)
-        self.exchange.response_bytes += len(received)
-        if sent and self._socket is not None:
-            self._feed(self._socket.client_bytes, sent, self.now())
-        if received and self._socket is not None:
-            self._feed(self._socket.server_bytes, received, self.now())
+    def sent(self, data: bytes, at: float) -> None:
+        """Bytes that passed through a tunnel, from the client."""
+        self.exchange.request_bytes += len(data)
+        if self._socket is not None:
+            self._feed(self._socket.client_bytes, data, at)
 
-    def client_left(self) -> None:
+    def returned(self, data: bytes, at: float) -> None:
+        """Bytes that passed through a tunnel, to the client."""
+        self.exchange.response_bytes += len(data)
+        if self._socket is not None:
+            self._feed(self._socket.server_bytes, data, at)
+
+    def client_left(self, _: None, at: float) -> None:
         """The client ends the connection: it won't read what is still to come."""
         if self._socket is not None:
             self._socket.client_left()
 
-    def end(self, ended: Ended) -> None:
+    def end(self, ended: Ended, at: float) -> None:
         """Ends the exchange: its last checks and ``Closed``.
 
         What takes long is waited for beside the traffic: large documents, and schema checks.
@@ -224,7 +228,7 @@ class Tee:
             self._ticker.cancel()
             self._ticker = None
         if (inspection := self._inspection) is not None:
-            self._feed(inspection.end, ended, self.now())
+            self._feed(inspection.end, ended, at)
         if self._closed:
             return
         if (inspection := self._inspection) is not None and inspection.pending:
@@ -244,6 +248,7 @@ class Tee:
             if self._checks:
                 await asyncio.wait(set(self._checks), timeout=self._observers.schema_timeout)
         finally:
+            self.handover.catch_up()
             for late in (*(self._asides or ()), *(self._checks or ())):
                 late.cancel()
             if (inspection := self._inspection) is not None and inspection.pending:
@@ -302,6 +307,7 @@ class Tee:
                 report = await inspector.inspect(aside.task)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self._observers.failed("inspection process", error)
+        self.handover.catch_up()
         if self._inspector is not None and not self._closed:
             self._feed(self._inspector.inspected, report, self.now())
 
@@ -334,6 +340,7 @@ class Tee:
                 result = await checker.check(check.schema, check.document)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self._observers.failed("schema checker", error)
+        self.handover.catch_up()
         if (inspection := self._inspection) is not None and not self._closed:
             self._feed(inspection.schema_result, check.ticket, result, self.now())
 

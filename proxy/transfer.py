@@ -47,6 +47,8 @@ class Transfer:
         "_client",
         "_dechunk",
         "_framing",
+        "_hand",
+        "_hand_piece",
         "_head_limit",
         "_keep",
         "_now",
@@ -61,6 +63,7 @@ class Transfer:
         "_upgrade",
         "_upstream",
         "_wire",
+        "received",
         "uploading",
     )
 
@@ -81,6 +84,9 @@ class Transfer:
         self._target = target
         self._tee = tee
         self._now = tee.now
+        self._hand, self._hand_piece = tee.handover.hand, tee.handover.hand_piece
+        self.received = 0
+        """Grows with what the client is sent: an answer's head and its body."""
         self._request_body = request.body()
         self.uploading = self._request_body is not None
         self._upgrade = request.switches and not self.uploading
@@ -95,10 +101,6 @@ class Transfer:
         self._open = True
         timeouts = upstream.timeouts
         self._timers = Timers(timeouts, self._too_late) if timeouts.armed else None
-
-    @property
-    def received(self) -> int:
-        return self._tee.received
 
     # -- the request -------------------------------------------------------------------------------
 
@@ -127,13 +129,13 @@ class Transfer:
             self._request_ended(at)
         else:
             if body.payload:
-                self._tee.request_body(body.payload, at)
+                self._hand_piece(self._tee.request_body, body.payload, at)
             if body.done:
                 self._request_ended(at)
         return rest[taken:]
 
     def _open_tee(self, at: float) -> None:
-        self._tee.request_head(self._request.event(self._target), at)
+        self._hand(self._tee.request_head, self._request.event(self._target), at)
 
     def request_bytes(self, data: bytes) -> bytes:
         """The request's body as it comes; gives the bytes behind its end."""
@@ -143,7 +145,7 @@ class Transfer:
         if taken:
             self._send(data if taken == len(data) else data[:taken])
             if body.payload:
-                self._tee.request_body(body.payload, self._now())
+                self._hand_piece(self._tee.request_body, body.payload, self._now())
         if body.broken:
             # The upstream must not take what came for the whole of it (RFC 9112 8).
             self._refuse(answers.BAD_REQUEST)
@@ -164,7 +166,7 @@ class Transfer:
 
     def _request_ended(self, at: float) -> None:
         self.uploading = False
-        self._tee.request_end(at)
+        self._hand(self._tee.request_end, None, at)
         if self._timers is not None and self._framing is None:
             self._timers.request_ended()
 
@@ -198,7 +200,8 @@ class Transfer:
             else:
                 self._client.transport.write(data if taken == len(data) else data[:taken])
             if payload:
-                self._tee.response_body(payload, self._now())
+                self.received += 1
+                self._hand_piece(self._tee.response_body, payload, self._now())
         if self._timers is not None:
             self._timers.progress()
         if body.done:
@@ -249,9 +252,10 @@ class Transfer:
         written = payload if self._dechunk else rest[:taken]
         data = answer.forwarded(self._connection_field(answer), chunked=not self._dechunk)
         self._client.transport.write(data + written if written else data)
-        self._tee.response_head(answer.event(), at)
+        self.received += 1
+        self._hand(self._tee.response_head, answer.event(), at)
         if payload:
-            self._tee.response_body(payload, at)
+            self._hand_piece(self._tee.response_body, payload, at)
         if body is None or body.done:
             self._answer_ended(surplus=taken < len(rest))
         elif body.broken:
@@ -280,7 +284,7 @@ class Transfer:
                 client.next()
         elif self._over():
             client.close(linger=uploading)
-        self._tee.end(Ended.COMPLETE)
+        self._hand(self._tee.end, Ended.COMPLETE, self._now())
 
     def answer_eof(self) -> None:
         """The upstream sends no more: the end of a body that has no other."""
@@ -296,7 +300,7 @@ class Transfer:
             return
         client = self._client
         client.transport.write(answer.forwarded(upgrade=True) + rest)
-        self._tee.switched(answer.event(), at)
+        self._hand(self._tee.switched, answer.event(), at)
         if self._over(replaced=True):
             Tunnel(client, wire, self._tee, self._registry).start(rest)
 
@@ -336,7 +340,11 @@ class Transfer:
 
     def client_lost(self) -> None:
         if self._over():
-            self._tee.end(Ended.COMPLETE if self._answered else Ended.CLIENT_CLOSED)
+            self._hand(
+                self._tee.end,
+                Ended.COMPLETE if self._answered else Ended.CLIENT_CLOSED,
+                self._now(),
+            )
 
     def cut_off(self) -> None:
         self._break_off(Ended.SHUTDOWN)
@@ -366,7 +374,7 @@ class Transfer:
         if self._over():
             client.transport.write(answer.encode(body=self._request.method != b"HEAD"))
             client.close(linger=uploading)
-            self._tee.end(ended)
+            self._hand(self._tee.end, ended, self._now())
 
     def _break_off(self, ended: Ended) -> None:
         client, framing = self._client, self._framing
@@ -374,7 +382,7 @@ class Transfer:
             ended = Ended.CLIENT_CLOSED
         if self._over():
             client.break_off(reset=framing is Framing.CLOSE or self._dechunk)
-            self._tee.end(ended)
+            self._hand(self._tee.end, ended, self._now())
 
     def _over(self, *, replaced: bool = False) -> bool:
         """Takes the exchange out of everything that knows it; False where that was done before."""

@@ -25,7 +25,17 @@ class Registry(Protocol):
 class Tunnel:
     """One switched connection pair; to both connections it is the exchange under way."""
 
-    __slots__ = ("_client", "_open", "_registry", "_tee", "_wire", "uploading")
+    __slots__ = (
+        "_client",
+        "_hand",
+        "_hand_piece",
+        "_open",
+        "_registry",
+        "_tee",
+        "_wire",
+        "received",
+        "uploading",
+    )
 
     def __init__(
         self, client: ClientConnection, wire: UpstreamConnection, tee: Tee, registry: Registry
@@ -33,6 +43,9 @@ class Tunnel:
         self._client = client
         self._wire = wire
         self._tee = tee
+        self._hand, self._hand_piece = tee.handover.hand, tee.handover.hand_piece
+        self.received = 0
+        """Grows with what the client is sent."""
         self._registry = registry
         self._open = True
         self.uploading = True
@@ -43,25 +56,21 @@ class Tunnel:
         self._wire.exchange = self
         self._registry.tunnel_opened(self)
         if received:
-            self._tee.tunnelled(b"", received)
+            self._returned(received)
         if held := self._client.take_held():
             self.request_bytes(held)
         if self._client.half_closed:
             self.client_eof()
 
-    @property
-    def received(self) -> int:
-        return self._tee.received
-
     # -- the client's side -------------------------------------------------------------------------
 
     def request_bytes(self, data: bytes) -> bytes:
         self._wire.transport.write(data)
-        self._tee.tunnelled(data, b"")
+        self._hand_piece(self._tee.sent, data, self._tee.now())
         return b""
 
     def client_eof(self) -> bool:
-        self._tee.client_left()
+        self._hand(self._tee.client_left, None, self._tee.now())
         if self._wire.transport.can_write_eof():
             self._wire.transport.write_eof()
             return True
@@ -69,7 +78,7 @@ class Tunnel:
         return False
 
     def client_lost(self) -> None:
-        self._tee.client_left()
+        self._hand(self._tee.client_left, None, self._tee.now())
         self._end(Ended.COMPLETE)
 
     # -- the upstream's side -----------------------------------------------------------------------
@@ -82,7 +91,11 @@ class Tunnel:
 
     def answer_bytes(self, data: bytes) -> None:
         self._client.transport.write(data)
-        self._tee.tunnelled(b"", data)
+        self._returned(data)
+
+    def _returned(self, data: bytes) -> None:
+        self.received += 1
+        self._hand_piece(self._tee.returned, data, self._tee.now())
 
     def answer_eof(self) -> None:
         """The upstream sends no more; its connection is closed with that."""
@@ -109,4 +122,4 @@ class Tunnel:
             self._wire.exchange = None
         self._registry.tunnel_over(self)
         self._client.break_off(reset=ended is Ended.UPSTREAM_ABORTED)
-        self._tee.end(ended)
+        self._hand(self._tee.end, ended, self._tee.now())

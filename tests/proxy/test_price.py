@@ -66,7 +66,7 @@ class Open:
         self.tee: Tee = observers.open("relay", "127.0.0.1", ())
         self.tee.request_head(RequestHead("POST", target, FIELDS), START)
         self.tee.request_body(asked, START)
-        self.tee.request_end(START)
+        self.tee.request_end(None, START)
         self.tee.response_head(ANSWER, START)
         self.at = START
         self.pieces = list(pieces)
@@ -141,10 +141,10 @@ def test_a_whole_json_exchange_is_a_hundred_calls_at_most() -> None:
         tee = observers.open("relay", "127.0.0.1", ())
         tee.request_head(RequestHead("POST", "/v1/chat/completions", FIELDS), START)
         tee.request_body(asked, START)
-        tee.request_end(START)
+        tee.request_end(None, START)
         tee.response_head(ResponseHead(200, (JSON, *ANSWER.headers[1:])), START)
         tee.response_body(answer, START)
-        tee.end(Ended.COMPLETE)
+        tee.end(Ended.COMPLETE, tee.now())
         exchanges.append(tee.exchange)
 
     def all_of(answers: Sequence[bytes]) -> None:
@@ -179,7 +179,7 @@ def test_sinks_hear_of_a_clean_exchange_twice(
     """When it opens and when it closes; so there is one span and one audit record, and no log record."""
     exchange = Open(target, asked, pieces)
     exchange.pass_on(len(exchange.pieces))
-    exchange.tee.end(Ended.COMPLETE)
+    exchange.tee.end(Ended.COMPLETE, exchange.at)
     heard = [type(event) for event in exchange.recorder.outputs]
     assert heard == [Opened, Closed]
     assert Found not in heard

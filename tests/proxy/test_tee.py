@@ -130,14 +130,14 @@ class Bench:
         tee = self.open()
         tee.request_head(HEAD, tee.now())
         tee.request_body(b"{}", tee.now())
-        tee.request_end(tee.now())
+        tee.request_end(None, tee.now())
         tee.response_head(ANSWER, tee.now())
         tee.response_body(b"abc", tee.now())
         await self.end(tee)
         return tee
 
     async def end(self, tee: Tee) -> None:
-        tee.end(Ended.COMPLETE)
+        tee.end(Ended.COMPLETE, tee.now())
         await self.observers.settle(30.0)
 
     @property
@@ -199,7 +199,7 @@ def test_an_inspector_that_cannot_be_made_leaves_the_exchange_uninspected() -> N
         observers = Observers(inspect, Policy({}), Fanout([recorder]), ManualClock())
         tee = observers.open("relay", "", ())
         tee.request_head(HEAD, 1.0)
-        tee.end(Ended.TIMEOUT)
+        tee.end(Ended.TIMEOUT, tee.now())
 
     run(test())
     assert recorder.exchanges[0].inspection == UNINSPECTED
@@ -308,7 +308,7 @@ def large(elsewhere: Elsewhere | None, patience: float) -> Recorder:
         tee.request_head(HEAD, tee.now())
         tee.response_head(ANSWER, tee.now())
         tee.response_body(b'{"sk-secret": 1}', tee.now())
-        tee.end(Ended.COMPLETE)
+        tee.end(Ended.COMPLETE, tee.now())
         assert not recorder.exchanges
         await observers.settle(patience)
 
@@ -338,7 +338,7 @@ def test_an_exchange_without_schema_checks_is_closed_by_its_end() -> None:
     bench = Bench()
     tee = bench.open()
     tee.request_head(HEAD, tee.now())
-    tee.end(Ended.CLIENT_CLOSED)
+    tee.end(Ended.CLIENT_CLOSED, tee.now())
     assert bench.kinds == ["Opened", "Closed"]
 
 
@@ -347,9 +347,9 @@ def test_what_passes_after_a_switch_of_protocols_is_counted_and_not_inspected() 
     tee = bench.open()
     tee.request_head(HEAD, tee.now())
     tee.switched(ResponseHead(101, ()), tee.now())
-    tee.tunnelled(b"abc", b"")
-    tee.tunnelled(b"", b"defgh")
-    tee.end(Ended.COMPLETE)
+    tee.sent(b"abc", tee.now())
+    tee.returned(b"defgh", tee.now())
+    tee.end(Ended.COMPLETE, tee.now())
     exchange = tee.exchange
     assert (exchange.status, exchange.request_bytes, exchange.response_bytes) == (101, 3, 5)
     assert exchange.inspection == "none (websocket)"
@@ -365,10 +365,10 @@ def test_the_real_inspector_finds_through_the_tee_what_is_wrong() -> None:
         tee = observers.open("relay", "127.0.0.1", ())
         tee.request_head(HEAD, tee.now())
         tee.request_body(b'{"model":"m","messages":[{"role":"user","content":"hi"}]}', tee.now())
-        tee.request_end(tee.now())
+        tee.request_end(None, tee.now())
         tee.response_head(ANSWER, tee.now())
         tee.response_body(b"<html>", tee.now())
-        tee.end(Ended.COMPLETE)
+        tee.end(Ended.COMPLETE, tee.now())
 
     run(test())
     found = [output for output in recorder.outputs if isinstance(output, Found)]

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
+from teeline.proxy.handover import InBatches
 from teeline.validators.events import (
     Closed,
     Output,
@@ -102,7 +103,7 @@ async def _play(recording: Tape) -> _Played:
     recorder = _Awaited()
     async with (
         raw_upstream(hold) as upstream,
-        proxy(upstream.url, recorder) as teeline,
+        proxy(upstream.url, recorder, handover=InBatches()) as teeline,
         client(teeline.port) as wire,
     ):
         near = _End(wire)
