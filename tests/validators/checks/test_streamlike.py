@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -325,3 +326,35 @@ def test_what_was_found_in_a_stream_is_not_what_others_are_like(
         _, exchange = inspected(history, reads, request=dumps(talk.asked))
         assert exchange.verdict is not Verdict.PASS
     assert taken.whole == 0
+
+
+def held(history: History, number: int, texts: int) -> int:
+    """Bytes that one more open stream holds from its head on, so many texts later."""
+    talk = Talk(USUAL)
+    talk._streams, talk.odd_texts = number, 0.0
+    chunks = [
+        talk._chunk(talk._opening),
+        *(talk._chunk({"content": f" w{n}"}) for n in range(texts)),
+    ]
+    inspector = Inspector(Exchange(id="x"), history=history)
+    inspector.request_head(RequestHead("POST", CHAT, ASKING), NOW)
+    inspector.request_body(dumps(talk.asked), NOW)
+    inspector.request_end(NOW)
+    blocks = streams.framed(chunks, talk._writer)
+    tracemalloc.start()
+    try:
+        inspector.response_head(ResponseHead(200, FIELDS), NOW)
+        for block in blocks:
+            inspector.response_body(block, NOW)
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_open_stream_holds_little_and_no_more_for_each_text() -> None:
+    history = History()
+    for talk in [Talk(USUAL)] * 2:
+        inspected(history, paced(talk), request=dumps(talk.asked))
+    held(history, 50, 100)  # what the first one makes is not its own
+    assert held(history, 51, 100) < 3072
+    assert held(history, 52, 2000) < 3072
