@@ -54,6 +54,13 @@ _TEXT: Final = HoleKind.TEXT.value
 _STRING: Final = HoleKind.STRING.value
 _NEXT: Final = HoleKind.NEXT.value
 
+_NUMBERED: Final = (
+    [_NEXT, _TEXT],
+    [_TEXT, _NEXT],
+    [_NEXT, _TEXT, _STRING],
+    [_TEXT, _STRING, _NEXT],
+)
+
 Path = tuple[str | int, ...]
 
 
@@ -102,7 +109,7 @@ class Cursor(Protocol):
 class Template:
     """The bytes of one event, framing and all, with holes.
 
-    ``numbered``: one of the holes is a number, before or behind all others, of which there are two at most.
+    ``numbered``: one of the holes is a number, before or behind the text and its padding, in this order.
     ``like`` is the value of an event that fits, ``line`` where the data line starts in the bytes.
     """
 
@@ -131,7 +138,7 @@ class Template:
         # Of events that may be taken many at once: nothing in them is a number, nor are there many holes.
         several = len(holes) <= _MOST_AT_ONCE and _NEXT not in [kind for kind, _, _ in self._steps]
         kinds = [kind for kind, _, _ in self._steps]
-        self.numbered = _NEXT in (kinds[0], kinds[-1]) and 1 < len(kinds) <= _MOST_AT_ONCE + 1
+        self.numbered = kinds in _NUMBERED
         self._last = spans[-1] if several else b""
         self._joint = b""  # made by the first read that holds several events
         self._inner = spans[1] if len(spans) > _MOST_AT_ONCE else b""

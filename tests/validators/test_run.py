@@ -71,18 +71,25 @@ def _chat(chance: random.Random, texts: list[str]) -> list[bytes]:
 
 
 def _responses(chance: random.Random, texts: list[str]) -> list[bytes]:
-    """The numbers stand before the texts or behind them, and one may be wrong."""
-    events = streams.responses(texts)
-    if chance.random() < 0.5:
-        events = [{**e, "sequence_number": e.pop("sequence_number")} for e in events]
-    if chance.random() < 0.5:
-        for event in events:
-            event.pop("obfuscation", None)
+    """The numbers stand before the texts or behind them, as paddings do, and one may be wrong."""
+    events = _ordered(streams.responses(texts), chance.randrange(4))
+    if chance.random() < 0.3:
+        events = [{**{n: e[n] for n in ("obfuscation",) if n in e}, **e} for e in events]
     if chance.random() < 0.2:
         chance.choice(events)["sequence_number"] = chance.choice((0, 3, True, 5.0, "4"))
     if chance.random() < 0.2:
         del events[chance.randrange(len(events))]
     return streams.framed(events)
+
+
+def _ordered(events: list[dict[str, Any]], way: int) -> list[dict[str, Any]]:
+    """With the number behind the text in every other way, without padding in half of them."""
+    for event in events:
+        if way % 2:
+            event["sequence_number"] = event.pop("sequence_number")
+        if way // 2:
+            event.pop("obfuscation", None)
+    return events
 
 
 def outcome(course: Course) -> tuple[Any, ...]:
@@ -130,7 +137,10 @@ def test_reads_of_a_paced_stream_are_only_counted(
     course = Course(0)
     course.path = path
     texts = [f" word{n}" for n in range(500)]
-    course.reads = (_chat if path == CHAT else _responses)(random.Random(seed), texts)
+    if path == CHAT:
+        course.reads = _chat(random.Random(seed), texts)
+    else:
+        course.reads = streams.framed(_ordered(streams.responses(texts), seed))
     course.times = [NOW + n / 100 for n in range(600)]
     outcome(course)
     assert taken > 470
