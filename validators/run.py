@@ -30,15 +30,14 @@ class Run:
     """
 
     __slots__ = (
+        "_around",
         "_exchange",
         "_first",
         "_inner",
         "_last",
-        "_lead",
         "_longest",
         "_most",
         "_reads",
-        "_tail",
         "at",
         "bytes",
         "events",
@@ -50,9 +49,8 @@ class Run:
         self._exchange = exchange
         self.template = template
         self._first, self._inner, self._last = template.ends
-        self._lead = len(self._first)
-        self._tail = -len(self._last)
-        self._most = self._lead - self._tail + MAX_HOLE
+        self._around = len(self._first) + len(self._last)
+        self._most = self._around + MAX_HOLE
         self._reads: list[tuple[float, int]] = [(0.0, 0)] * LAST  # when, and how many bytes
 
     def begin(self, at: float, gap: float, longest: float) -> Run:
@@ -66,15 +64,14 @@ class Run:
 
     def take(self, data: bytes, at: float) -> bool:
         """Whether a read is one event of the run's kind, with a plain text, in time; it is then counted."""
-        tail = self._tail
-        if data[: self._lead] != self._first or data[tail:] != self._last:
+        text = data.removeprefix(self._first).removesuffix(self._last)
+        size = len(data)
+        if size - len(text) != self._around:
             return False
-        text = data[self._lead : tail]
         if self._inner:
             text, inner, padding = text.partition(self._inner)
             if not inner or (padding and not padding.translate(_LETTERS).isalpha()):
                 return False
-        size = len(data)
         if not text.translate(_LETTERS).isalpha() or size > self._most:
             return False
         gap = at - self.at
@@ -120,15 +117,15 @@ class Run:
 class NumberedRun(Run):
     """The same of events with consecutive numbers, whose texts are compared with others later."""
 
-    __slots__ = ("_ahead", "_around", "_number", "_texts")
+    __slots__ = ("_ahead", "_number", "_sides", "_texts")
 
     def __init__(self, exchange: Exchange, template: Template) -> None:
         super().__init__(exchange, template)
         before, self._inner, behind = template.numbered_ends
         self._ahead = len(before) > 1  # the number comes before the text
-        self._around = before if self._ahead else behind
+        self._sides = before if self._ahead else behind  # of the number
         self._first, self._last = before[0], behind[-1]
-        self._most = len(self._first) + len(self._last) + sum(map(len, self._around)) + MAX_HOLE
+        self._most = sum(map(len, (*before, *behind))) + MAX_HOLE
         self._texts: list[bytes] = []
 
     def begin(self, at: float, gap: float, longest: float) -> Run:
@@ -137,16 +134,15 @@ class NumberedRun(Run):
 
     def take(self, data: bytes, at: float) -> bool:
         lead, tail = self._first, self._last
-        before, behind = self._around
+        before, behind = self._sides
         number = b"%b%d%b" % (before, self._number, behind)
         if self._ahead:
             lead = number
         else:
             tail = number
-        end = len(data) - len(tail)
-        if data[: len(lead)] != lead or data[end:] != tail:
+        text = data.removeprefix(lead).removesuffix(tail)
+        if len(data) - len(text) != len(lead) + len(tail):
             return False
-        text = data[len(lead) : end]
         if self._inner:
             text, inner, padding = text.partition(self._inner)
             if not inner or (padding and not padding.translate(_LETTERS).isalpha()):
