@@ -27,7 +27,7 @@ from teeline.proxy.inspection import (
     SocketInspector,
 )
 from teeline.proxy.sinks import Fanout
-from teeline.proxy.tee import Tee
+from teeline.proxy.tee import UNINSPECTED, Tee
 from teeline.validators.events import RequestHead, ResponseHead
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Exchange
@@ -72,7 +72,7 @@ class Observers:
         self._listen = listen
         self._clock = clock
         self._limits = limits
-        self._capture = capture
+        self.capture = capture
         self.fingerprint = fingerprint
         self._tasks: set[asyncio.Task[None]] = set()
         self._logged: set[str] = set()
@@ -82,16 +82,16 @@ class Observers:
 
         ``fields`` are those of the request that may say so; others are of no interest.
         """
-        now = self._clock.start()
-        exchange = new_exchange(now(), upstream, client, fields)
+        return Tee(self, self._clock.start(), upstream, client, fields)
+
+    def inspector_of(self, exchange: Exchange) -> ExchangeInspector | None:
+        """A new inspector; None where none can be made."""
         try:
-            inspector: ExchangeInspector | None = self._inspect(exchange, self._limits)
+            return self._inspect(exchange, self._limits)
         except Exception as error:  # noqa: BLE001  observers can't break traffic
             self.failed("inspector", error)
-            inspector = None
-        recording = self._capture.open(upstream) if self._capture is not None else None
-        exchange.recording = recording
-        return Tee(self, exchange, inspector, now, recording)
+            exchange.inspection = UNINSPECTED
+            return None
 
     def listen(
         self, exchange: Exchange, now: Now, head: RequestHead, answer: ResponseHead
@@ -105,8 +105,8 @@ class Observers:
             part = new_exchange(now(), exchange.upstream, exchange.client)
             part.trace_id, part.parent_span_id = exchange.trace_id, exchange.span_id
             part.parent_sampled, part.client_key = exchange.parent_sampled, exchange.client_key
-            if self._capture is not None and is_inspected(head.target):
-                part.recording = self._capture.open_on_socket(exchange.upstream, head)
+            if self.capture is not None and is_inspected(head.target):
+                part.recording = self.capture.open_on_socket(exchange.upstream, head)
             return part
 
         def keep(part: Exchange, message: Message) -> None:

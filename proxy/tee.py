@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from teeline.proxy.capture import Recording
 from teeline.proxy.clock import Now
+from teeline.proxy.head import Fields
+from teeline.proxy.identity import new_exchange
 from teeline.proxy.inspection import ExchangeInspector, Inspection, SocketInspector
 from teeline.validators.events import (
     Aside,
@@ -51,49 +53,27 @@ class Tee:
     Whoever forwards gives the methods that tell of what passes to ``handover``, which calls them in time.
     """
 
-    __slots__ = (
-        "_asides",
-        "_checks",
-        "_closed",
-        "_head",
-        "_inspector",
-        "_observers",
-        "_opened",
-        "_parts",
-        "_recording",
-        "_socket",
-        "_ticker",
-        "exchange",
-        "handover",
-        "now",
-    )
+    exchange: Exchange
+    """There from the first step on."""
+
+    # What most exchanges never change is the class's.
+    _inspector: ExchangeInspector | None = None
+    _socket: SocketInspector | None = None
+    _recording: Recording | None = None
+    _parts: dict[str, Exchange] | None = None  # open on this connection, beside its own
+    _checks: set[asyncio.Task[None]] | None = None
+    _asides: set[asyncio.Task[None]] | None = None
+    _ticker: asyncio.TimerHandle | None = None
+    _opened = False
+    _closed = False
 
     def __init__(
-        self,
-        observers: Observers,
-        exchange: Exchange,
-        inspector: ExchangeInspector | None,
-        now: Now,
-        recording: Recording | None = None,
+        self, observers: Observers, now: Now, upstream: str, client: str, fields: Fields
     ) -> None:
-        self.exchange = exchange
         self.now = now
-        self._observers = observers
         self.handover = observers.handover
-        self._inspector = inspector
-        self._socket: SocketInspector | None = None
-        self._head: RequestHead | None = None
-        self._recording = recording
-        # Few exchanges have any of these: the exchanges that are open on this connection, and what
-        # goes on elsewhere.
-        self._parts: dict[str, Exchange] | None = None
-        self._checks: set[asyncio.Task[None]] | None = None
-        self._asides: set[asyncio.Task[None]] | None = None
-        self._ticker: asyncio.TimerHandle | None = None
-        self._opened = False
-        self._closed = False
-        if inspector is None:
-            exchange.inspection = UNINSPECTED
+        self._observers = observers
+        self._who = upstream, client, fields
 
     @property
     def opened(self) -> bool:
@@ -104,12 +84,15 @@ class Tee:
 
     def request_head(self, head: RequestHead, at: float) -> None:
         self._head = head
-        fingerprint = self._observers.fingerprint
-        if fingerprint is not None:
-            self.exchange.client_key = fingerprint.of(head.headers)
+        observers = self._observers
+        self.exchange = exchange = new_exchange(at, *self._who)
+        if observers.fingerprint is not None:
+            exchange.client_key = observers.fingerprint.of(head.headers)
+        if observers.capture is not None:
+            self._recording = exchange.recording = observers.capture.open(exchange.upstream)
         if self._recording is not None:
             self._keep(self._recording.request_head, head)
-        inspector = self._inspector
+        self._inspector = inspector = observers.inspector_of(exchange)
         if inspector is not None:
             try:
                 outputs = inspector.request_head(head, at)
@@ -227,8 +210,11 @@ class Tee:
         if self._ticker is not None:
             self._ticker.cancel()
             self._ticker = None
-        if (inspection := self._inspection) is not None:
-            self._feed(inspection.end, ended, at)
+        if self._inspector is not None:
+            self._feed(self._inspector.end, ended, at)
+            self._inspector = self._inspector and self._inspector.acting
+        elif self._socket is not None:
+            self._feed(self._socket.end, ended, at)
         if self._closed:
             return
         if (inspection := self._inspection) is not None and inspection.pending:
@@ -282,8 +268,13 @@ class Tee:
             return
         for output in outputs:
             kind = type(output)
-            if kind is Opened or kind is Closed:
-                self._note(output, opened=kind is Opened)
+            if kind is Closed or kind is Opened:
+                if output.exchange is not self.exchange:
+                    self._note_part(output.exchange, opened=kind is Opened)
+                elif kind is Closed:
+                    self._closed = True
+                else:
+                    self._opened = True
             elif isinstance(output, SchemaCheck):
                 self._checks = self._started(self._check(output), self._checks)
             elif isinstance(output, Aside):
@@ -317,20 +308,14 @@ class Tee:
         groups = groupby(outputs, lambda output: output.exchange.id)
         return [seen for _, group in groups for seen in policy.apply(list(group))]
 
-    def _note(self, output: Output, *, opened: bool) -> None:
-        """Keeps who is open: this exchange, and those on its connection."""
-        exchange = output.exchange
-        if exchange is not self.exchange:
-            if self._parts is None:
-                self._parts = {}
-            if opened:
-                self._parts[exchange.id] = exchange
-            else:
-                self._parts.pop(exchange.id, None)
-        elif opened:
-            self._opened = True
+    def _note_part(self, exchange: Exchange, *, opened: bool) -> None:
+        """Keeps which exchanges are open on this connection."""
+        if self._parts is None:
+            self._parts = {}
+        if opened:
+            self._parts[exchange.id] = exchange
         else:
-            self._closed = True
+            self._parts.pop(exchange.id, None)
 
     async def _check(self, check: SchemaCheck) -> None:
         checker = self._observers.checker

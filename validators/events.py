@@ -29,14 +29,14 @@ class ResponseHead(NamedTuple):
     headers: Headers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Opened:
     """An exchange has begun: its identity, method, path and operation are known."""
 
     exchange: Exchange
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found:
     """A rule was broken for the first time in this exchange."""
 
@@ -44,7 +44,7 @@ class Found:
     violation: Violation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Closed:
     """The exchange is over; its facts and the counts of its violations are final."""
 

@@ -69,13 +69,16 @@ class FieldNames:
     ``at`` gives the positions of a field by its name in lower case, in order. ``request_id`` is the field
     that reports show, -1 for none. ``credentials`` are the fields that may say who a client is, gateways
     having names of their own for it; ``keys`` those that hold its key. ``type`` is the first content-type,
-    -1 for none. ``coded``: there is a content-encoding. ``usual``: no rule of answers is about the names.
+    -1 for none. ``amounts`` and ``durations`` are the documented rate limits by their form. ``coded``: there
+    is a content-encoding. ``usual``: no rule of answers is about the names.
     """
 
     __slots__ = (
+        "amounts",
         "at",
         "coded",
         "credentials",
+        "durations",
         "identified",
         "keys",
         "limited",
@@ -101,6 +104,8 @@ class FieldNames:
         self.rate_limits = tuple(
             RateLimit(n, match[0], match[1] == "reset") for n, match in matches if match is not None
         )
+        self.amounts = tuple(limit.position for limit in self.rate_limits if not limit.reset)
+        self.durations = tuple(limit.position for limit in self.rate_limits if limit.reset)
         self.credentials = tuple(
             n
             for n, name in enumerate(lower)

@@ -93,6 +93,14 @@ class History:
         """Whether an earlier answer had this id, as far back as is remembered."""
         return answer_id in self._answers
 
+    def made_new(self, answer_id: str) -> None:
+        """Takes in the id of an answer that it does not know; at most LONGEST_ID characters."""
+        self._last = (answer_id, 1)
+        answers = self._answers
+        answers[answer_id] = _NEW
+        if len(answers) > self._most_answers:
+            answers.popitem(last=False)
+
     def keep(self, answer_id: str, client: Client, *, kept: bool) -> None:
         """An answer that was given whole was to be kept for later, or not to be."""
         if answer_id in self._answers:

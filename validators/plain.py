@@ -32,11 +32,12 @@ from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange
 from teeline.validators.operation import Operation, route_of
 from teeline.validators.timeline import entry
-from teeline.validators.wire.json import decode_leniently
+from teeline.validators.wire.json import decoded_shallow
 
 _NOTHING: Sequence[Output] = ()
 _CHAT: Final = Operation.CHAT
 _COMPLETE: Final = Ended.COMPLETE
+_COMPLETE_WORD: Final = _COMPLETE.value
 _STREAMS: Final = (b'"stream":true', b'"stream": true')
 """What nearly every request for a stream holds: none of these is decoded here, only to be decoded again."""
 _MOST_READS: Final = 8
@@ -167,11 +168,11 @@ class PlainInspector:
         body = self._steps[-1][1]
         if _STREAMS[0] in body or _STREAMS[1] in body:
             return False
-        document = decode_leniently(body, self._limits.depth)
+        document = decoded_shallow(body, self._limits.depth)
         exchange = self.exchange
-        if document.faults or not note_usual(exchange, document.value) or exchange.stream:
+        if document is None or not note_usual(exchange, document) or exchange.stream:
             return False
-        self._asked = None if "store" in document.value else asked_plainly(document.value)
+        self._asked = None if "store" in document else asked_plainly(document)
         return self._asked is not None
 
     # -- the answer --------------------------------------------------------------------------------------
@@ -240,26 +241,23 @@ class PlainInspector:
             return False
         if not known.accept(exchange, asked, holes, at):
             return False
-        history.made(made)
+        history.made_new(made)
         return True
 
     def _note_course(self, at: float) -> None:
         """The timeline, and when the answer was read."""
-        exchange, steps = self.exchange, self._steps
-        timing = exchange.timing
-        entries = [
-            entry((steps[0][2], "request", 0, 0)),
-            entry((steps[_ASKED][2], "head", 0, steps[_ASKED][1].status)),
+        exchange, timing = self.exchange, self.exchange.timing
+        (_, _, asked), _, _, (_, head, answered), *reads = self._steps
+        timing.last_byte = last = reads[0][2]
+        for _, _, read in reads[1:]:
+            timing.largest_gap = max(timing.largest_gap, read - last)
+            timing.last_byte = last = read
+        exchange.timeline = [
+            entry((asked, "request", 0, 0)),
+            entry((answered, "head", 0, head.status)),
+            *[entry((read, "read", 0, len(data))) for _, data, read in reads],
+            entry((at, _COMPLETE_WORD, 0, 0)),
         ]
-        last = steps[_ANSWERED][2]
-        for _, data, read in steps[_ANSWERED:]:
-            entries.append(entry((read, "read", 0, len(data))))
-            if read - last > timing.largest_gap:
-                timing.largest_gap = read - last
-            last = read
-        timing.last_byte = last
-        entries.append(entry((at, _COMPLETE.value, 0, 0)))
-        exchange.timeline = entries
 
     # -- what only the full inspector is asked -----------------------------------------------------------
 

@@ -46,12 +46,16 @@ class Policy:
 
     def apply(self, outputs: Sequence[Output]) -> Sequence[Output]:
         """The outputs of one exchange as the user wants to see them; the same where nothing applies."""
-        if not outputs or (len(outputs) == 1 and isinstance(outputs[0], Opened)):
-            return (
-                outputs  # nothing was found yet, and nothing is known that could choose a profile
-            )
-        profile = self._profiles.choose(outputs[0].exchange) if self._profiles is not None else None
-        if not (self._dropped or self._severity or profile is not None):
+        if not outputs:
+            return outputs
+        first = outputs[0]
+        if len(outputs) == 1 and type(first) is Opened:
+            return outputs  # nothing was found, and nothing is known that could choose a profile
+        exchange = first.exchange
+        profile = None if self._profiles is None else self._profiles.choose(exchange)
+        if not exchange.violations:
+            return outputs
+        if profile is None and not self._dropped and not self._severity:
             return outputs
         return [seen for output in outputs if (seen := self._seen(output, profile)) is not None]
 

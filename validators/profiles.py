@@ -193,23 +193,22 @@ class Profiles:
 
     def choose(self, exchange: Exchange) -> Profile | None:
         """The profile of an exchange by what is known of it now; says on the exchange which, and why."""
-        setting = self._upstreams.get(exchange.upstream, self._default)
-        if setting.profile == NONE:
+        wanted, host = self._upstreams.get(exchange.upstream, self._default)
+        if wanted == NONE:
             return None
-        if setting.profile != AUTO:
-            profile = self._named[setting.profile]
+        if wanted != AUTO:
+            profile = self._named[wanted]
             exchange.profile, exchange.profile_reason = profile.name, "configured"
             return profile
-        if setting.host:
-            exchange.marks.host = setting.host
-        return self._recognised(exchange)
-
-    def _recognised(self, exchange: Exchange) -> Profile | None:
         marks = exchange.marks
-        recorded = marks.recorded
-        if not (recorded or self._markers.may_find(marks)):
-            exchange.profile = exchange.profile_reason = ""
-            return None
+        if host:
+            marks.host = host
+        if marks.recorded or self._markers.may_find(marks):
+            return self._recognised(exchange, marks, marks.recorded)
+        exchange.profile = exchange.profile_reason = ""
+        return None
+
+    def _recognised(self, exchange: Exchange, marks: Marks, recorded: str) -> Profile | None:
         found = self._markers.found(marks)
         if not found and recorded in self._named:
             found = {self._named[recorded].name: "recorded"}

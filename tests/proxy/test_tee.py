@@ -154,8 +154,9 @@ def test_an_inspector_gets_everything_in_order_with_times_that_grow() -> None:
     assert bench.kinds == ["Opened", "Closed"]
 
 
-def test_an_exchange_knows_who_it_is_before_anything_is_seen() -> None:
+def test_an_exchange_knows_who_it_is_from_its_head_on() -> None:
     tee = Bench().open()
+    tee.request_head(HEAD, tee.now())
     assert (tee.exchange.upstream, tee.exchange.client) == ("relay", "127.0.0.1")
     assert len(tee.exchange.trace_id) == 32
     assert len(tee.exchange.span_id) == 16

@@ -8,7 +8,7 @@ one choice with a text, to a request without tools, formats or anything else tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -53,12 +53,12 @@ class KnownChat:
     """An accepted answer. ``holes`` are the id, the time, the text, the counters, and the fingerprint."""
 
     __slots__ = (
-        "_behind",
-        "_between",
         "_counters",
+        "_details",
         "_finish",
         "_members",
         "_model",
+        "_parts",
         "_path",
         "_tier",
         "_usage",
@@ -77,9 +77,9 @@ class KnownChat:
         self._finish: str = value["choices"][0]["finish_reason"]
         self._usage = dict(exchange.usage)
         self._counters = counters
-        details = sum(counter.startswith(CHAT_USAGE.prompt_details) for counter in counters)
-        self._between = 3 + details  # the counters of the prompt end here
-        self._behind = 3 + len(counters)  # and all counters among the holes
+        # Of the counters behind the first three so many are the prompt's, and so many there are.
+        self._details = sum(counter.startswith(CHAT_USAGE.prompt_details) for counter in counters)
+        self._parts = len(counters) - 3
         fingerprint = value.get(_FINGERPRINT)
         self.holes: tuple[Hole, ...] = (
             Hole(_ID_PATH, _ID.encode() + PLAIN),
@@ -98,46 +98,35 @@ class KnownChat:
 
         ``at`` is the time of now, in Unix seconds.
         """
-        if self._wanted != asked.model or self._path != exchange.path:
+        model, limit = asked
+        if self._wanted != model or self._path != exchange.path:
             return False
-        made, created = holes[0], int(holes[1])
-        if len(made) > LONGEST_ID or not EARLIEST <= created <= at + DAY:
+        made, created, content, prompt_, completion_, total_, *more = holes
+        prompt, completion = int(prompt_), int(completion_)
+        if len(made) > LONGEST_ID or not EARLIEST <= int(created) <= at + DAY:
             return False
-        counts = [*map(int, holes[3 : self._behind])]
-        if not counts_hold(counts, self._between - 3, asked, exchange.request_bytes):
+        if not (prompt and completion and int(total_) == prompt + completion):
             return False
-        if not _is_harmless(holes[2]):
+        # The sum of all parts is within the whole: so is each that the full check looks at.
+        parts = [*map(int, more[: self._parts])]
+        details = self._details
+        if parts and (sum(parts[:details]) > prompt or sum(parts[details:]) > completion):
             return False
+        if limit is not None and completion > limit:
+            return False
+        if not (is_plausible(prompt, exchange.request_bytes) and _is_harmless(content)):
+            return False
+        counts = (prompt, completion, prompt + completion, *parts)
         exchange.usage = self._usage | dict(zip(self._counters, counts))  # noqa: B905
-        exchange.response_id = exchange.marks.id = made.decode()
-        self._note(exchange, holes)
-        return True
-
-    def _note(self, exchange: Exchange, holes: tuple[bytes, ...]) -> None:
-        """What is the same as it was in the accepted answer, and the fingerprint."""
+        marks = exchange.marks
+        exchange.response_id = marks.id = made.decode()
         exchange.response_model = self._model
         exchange.service_tier = self._tier
         exchange.finish.append(self._finish)
-        exchange.marks.members = self._members
-        if self._behind < len(holes):
-            exchange.marks.fingerprint = holes[self._behind][:MAX_TEXT].decode()
-
-
-def counts_hold(counts: Sequence[int], details: int, asked: Asked, size: int) -> bool:
-    """Whether nothing is to be said of the counters of an answer that holds something.
-
-    They are those of the prompt, of what was generated and of both, then their parts: so many of the prompt,
-    and the rest. ``size``: bytes of the request.
-    """
-    prompt, completion, total, *parts = counts
-    if not (prompt and completion and total == prompt + completion):
-        return False
-    # The sum of all parts is within the whole: so is each that the full check looks at.
-    if parts and (sum(parts[:details]) > prompt or sum(parts[details:]) > completion):
-        return False
-    if asked.limit is not None and completion > asked.limit:
-        return False
-    return is_plausible(prompt, size)
+        marks.members = self._members
+        if len(more) > self._parts:
+            marks.fingerprint = more[-1][:MAX_TEXT].decode()
+        return True
 
 
 def _is_harmless(content: bytes) -> bool:

@@ -20,6 +20,7 @@ _NORMAL_ERRORS = frozenset(
 _DIGITS = 18
 _AMOUNT = re.compile(rf"-?\d{{1,{_DIGITS}}}(\.\d+)?\Z")
 _DURATION = re.compile(r"(?:\d++(?:\.\d++)?(?:ms|us|[smhd]))+\Z")
+_COUNT = re.compile(rf"[0-9]{{1,{_DIGITS}}}\Z")
 _HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT\Z")
 _HEAD = Unit.HEAD
 _CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
@@ -61,7 +62,8 @@ def is_head_clean(head: ResponseHead, names: FieldNames, kind: ContentType) -> b
         and names.usual
         and not names.coded
         and not (kind.charset and kind.charset not in _CHARSETS)
-        and all(_is_usual(headers[at][1], reset) for at, _, reset in names.rate_limits)
+        and all(map(_DURATION.match, [headers[at][1] for at in names.durations]))
+        and all(map(_COUNT.match, [headers[at][1] for at in names.amounts]))
     )
 
 
@@ -99,7 +101,7 @@ def _is_usual(value: str, reset: bool) -> bool:
     """Whether a rate limit's value is in the form that the API itself writes."""
     if reset:
         return _DURATION.match(value) is not None
-    return value.isdecimal() and len(value) <= _DIGITS
+    return _COUNT.match(value) is not None
 
 
 def _is_date(text: str) -> bool:

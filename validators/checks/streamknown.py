@@ -22,10 +22,10 @@ from teeline.validators.checks.chatknown import (
     Asked,
     asked_plainly,
     counters_of,
-    counts_hold,
 )
 from teeline.validators.checks.chatstream import PADDING
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.estimate import is_plausible
 from teeline.validators.checks.marks import note_object
 from teeline.validators.fast import Hole as TextHole
 from teeline.validators.fast import HoleKind, OpenText, Template
@@ -128,7 +128,7 @@ class KnownStream:
         """The counters of a last chunk with these in its holes, to a request of so many bytes; None where
         something is to be said of them."""
         counts = [*map(int, holes[self.constants : self.constants + len(self._counters)])]
-        if not counts_hold(counts, self._details, asked, size):
+        if not _hold(counts, self._details, asked, size):
             return None
         return self._usage | dict(zip(self._counters, counts, strict=True))
 
@@ -197,6 +197,23 @@ def _constants(value: Value) -> tuple[Hole, ...]:
 
 def _padding(value: Value) -> tuple[Hole, ...]:
     return tuple(Hole((name,), PLAIN) for name in PADDING if isinstance(value.get(name), str))
+
+
+def _hold(counts: Sequence[int], details: int, asked: Asked, size: int) -> bool:
+    """Whether nothing is to be said of the counters of an answer that holds something.
+
+    They are those of the prompt, of what was generated and of both, then their parts: so many of the prompt,
+    and the rest. ``size``: bytes of the request.
+    """
+    prompt, completion, total, *parts = counts
+    if not (prompt and completion and total == prompt + completion):
+        return False
+    # The sum of all parts is within the whole: so is each that the full check looks at.
+    if parts and (sum(parts[:details]) > prompt or sum(parts[details:]) > completion):
+        return False
+    if asked.limit is not None and completion > asked.limit:
+        return False
+    return is_plausible(prompt, size)
 
 
 # -- which streams ----------------------------------------------------------------------------------------
