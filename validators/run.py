@@ -8,11 +8,11 @@ doesn't: where the bytes that a read is compared with are from (fast.py), and wh
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, Protocol
 
 from teeline.validators.fast import MAX_HOLE, Template
 from teeline.validators.model import Exchange
-from teeline.validators.timeline import LAST, Moment
+from teeline.validators.timeline import LAST, Moment, Timeline
 
 _TOGETHER: Final = 64
 """Texts that are handed over together."""
@@ -20,6 +20,22 @@ _is_plain: Final = re.compile(rb"[ !#-\[\]-~]").match
 _LETTERS: Final = bytes(b"!a"[_is_plain(bytes((byte,))) is not None] for byte in range(256))
 """What stands for itself in a JSON string becomes a letter, everything else none: one look at a text then
 tells whether it is plain and not empty."""
+
+
+class Paced(Protocol):
+    """Whose events are counted."""
+
+    def passed(self, count: int, size: int, last: int) -> None:
+        """Takes so many events and bytes; the last one has ``last`` bytes."""
+
+
+class Pace(Protocol):
+    """Who knows when they came (checks/timing.py)."""
+
+    @property
+    def started(self) -> tuple[float, float, float] | None: ...
+
+    def passed(self, at: float, gap: float, events: int) -> None: ...
 
 
 class Run:
@@ -74,6 +90,7 @@ class Run:
                 return False
         if not text.translate(_LETTERS).isalpha() or size > self._most:
             return False
+        # What ``_count`` does, without the call: nothing else is done for so many reads.
         gap = at - self.at
         if gap > self.gap:
             if gap > self._longest:
@@ -112,6 +129,16 @@ class Run:
         first = max(self.events + 1, last - LAST + 1)
         reads = [(event, *self._reads[event % LAST]) for event in range(first, last + 1)]
         return [(at, "read", event, size) for event, at, size in reads]
+
+    def hand_over(self, stream: Paced, pace: Pace, timeline: Timeline) -> None:
+        """Does what was put off."""
+        self.close()
+        reads, exchange = self.reads, self._exchange
+        if reads:
+            size = exchange.response_bytes - self.bytes
+            stream.passed(exchange.events - self.events, size, reads[-1][3])
+            pace.passed(self.at, self.gap, exchange.events)
+            timeline.passed(reads)
 
 
 class NumberedRun(Run):
@@ -160,3 +187,13 @@ class NumberedRun(Run):
         if self._texts:
             self.template.to.add_all(self._texts)
             self._texts.clear()
+
+
+def run_of(before: Run | None, exchange: Exchange, ready: Template, pace: Pace) -> Run | None:
+    """The run of the next reads, which may go on with the one before; None where nothing has come yet."""
+    started = pace.started
+    if started is None:
+        return None
+    if before is None or before.template is not ready:
+        before = (NumberedRun if ready.numbered else Run)(exchange, ready)
+    return before.begin(*started)

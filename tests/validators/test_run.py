@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from teeline.validators.events import Found, Output, RequestHead, ResponseHead
+from teeline.validators.events import Aside, Found, Output, Report, RequestHead, ResponseHead
 from teeline.validators.inspector import Inspector
-from teeline.validators.limits import Limits
+from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange
+from teeline.validators.replay import perform
 from teeline.validators.run import NumberedRun, Run
 from tests.validators import streams
 from tests.validators.exchanges import NOW
@@ -144,3 +145,29 @@ def test_reads_of_a_paced_stream_are_only_counted(
     course.times = [NOW + n / 100 for n in range(600)]
     outcome(course)
     assert taken > 470
+
+
+def with_report() -> Exchange:
+    """A stream whose request is being read elsewhere for so long that the report comes amid its texts."""
+    inspector = Inspector(Exchange(id="x"), Limits(in_place=1), aside=True)
+    inspector.request_head(RequestHead("POST", CHAT, ()), NOW)
+    inspector.request_body(b'{"model":"gpt-4o","stream":true,"messages":[]}', NOW)
+    [given] = inspector.request_end(NOW)
+    assert isinstance(given, Aside)
+    inspector.response_head(ANSWER, NOW)
+    reads = _chat(random.Random(1), [f" word{n}" for n in range(60)])
+    for n, data in enumerate(reads):
+        inspector.response_body(data, NOW + n / 100)
+        if n == 40:
+            report = Report(perform(given.task, DEFAULT_LIMITS))
+            assert inspector.inspected(report, NOW + n / 100)
+    inspector.end(Ended.COMPLETE, NOW + 1)
+    return inspector.exchange
+
+
+def test_a_report_from_elsewhere_comes_behind_what_was_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = with_report()
+    monkeypatch.setattr(Run, "take", lambda *_: False)
+    assert seen == with_report()
