@@ -45,7 +45,6 @@ _MAX_KEPT: Final = 16 * 1024
 """Bytes of the events that a stream is remembered by."""
 _CONTENT: Final[Path] = ("choices", 0, "delta", "content")
 _FINGERPRINT: Final = "system_fingerprint"
-_OPTIONS: Final = frozenset({"include_usage", "include_obfuscation"})
 _EVENT_STREAM: Final = "text/event-stream"
 _CHAT: Final = Operation.CHAT
 
@@ -226,9 +225,6 @@ def asked_of(ctx: Context) -> Asked | None:
     if ctx.operation is not _CHAT or not (request.known and request.stream):
         return None
     if ctx.exchange.method != "POST" or ctx.request_names.coded:
-        return None
-    options = request.document.get("stream_options")
-    if options is not None and not (type(options) is dict and options.keys() <= _OPTIONS):
         return None
     if ctx.content_type.media != _EVENT_STREAM or "content-length" in ctx.names.at:
         return None

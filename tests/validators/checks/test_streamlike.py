@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import tracemalloc
 from collections.abc import Sequence
@@ -81,6 +82,9 @@ class Talk:
             ({}, {"system_fingerprint": None}, {"system_fingerprint": "fp_\\"}, {"service_tier": "auto"})
         )  # fmt: skip
         self._details = chance.choice(({}, DETAILS))
+        self._last: dict[str, Any] = chance.choice(
+            ({}, {"service_tier": "priority"}, {"extra": 1}, {"service_tier": None})
+        )
         self._streams = 0
         self.odd_texts = 0.05
         self.asked = {
@@ -91,6 +95,8 @@ class Talk:
     def exchange(self) -> dict[str, Any]:
         """The arguments of ``inspected``."""
         chance = self._chance
+        if chance.random() < 0.4:
+            return self._amiss()
         odd = chance.random() < 0.4
         request = dict(self.asked)
         if odd and chance.random() < 0.4:
@@ -109,24 +115,66 @@ class Talk:
             "limits": chance.choice(LIMITS) if odd else DEFAULT_LIMITS,
         }
 
+    def _amiss(self) -> dict[str, Any]:
+        """A clean stream but for one thing, of those that only a relation tells."""
+        chance = self._chance
+        made: dict[str, Any] = {"request": dumps(self.asked)}
+        blocks = self._blocks(odd=False)
+        match chance.randrange(10):
+            case 0:  # contents that start with the one before, from short ones to longer ones
+                start = chance.choice(("w", "word", "word "))
+                blocks = self._blocks(odd=False, texts=[start + "x" * n for n in range(5)])
+            case 1:
+                blocks = self._blocks(odd=False, texts=[" one", " two"][: chance.randint(0, 2)])
+            case 2:
+                blocks = self._blocks(odd=False, texts=[""] * 5)
+            case 3:  # the chunk with the finish_reason, or the usage, is another stream's
+                other = self._blocks(odd=False)
+                at = -chance.randint(2, 2 + self._usage)
+                blocks[at] = other[at]
+            case 4:
+                self._streams -= 2  # an id that came before
+                blocks = self._blocks(odd=False)
+            case 5:
+                made["request"] = dumps({**self.asked, "max_tokens": 3})
+            case 6:  # no size of the request tells this many tokens
+                counts = {"prompt_tokens": 10**6, "completion_tokens": 3, "total_tokens": 10**6 + 3}
+                blocks = self._blocks(odd=False, counts=counts)
+            case 7:
+                made["asking"] = (*ASKING, ("content-encoding", "gzip"))
+                messages = [{"role": "user", "content": "word " * 9000}]
+                made["request"] = gzip.compress(dumps({**self.asked, "messages": messages}))
+            case 8:
+                made["request"] = dumps({**self.asked, "model": "other"})
+            case 9:
+                made["ended"] = chance.choice([*Ended])
+                del blocks[len(blocks) - chance.randint(0, 2) :]
+        return {**made, "reads": self._timed(blocks)}
+
     def _timed(self, reads: Sequence[bytes]) -> list[Read]:
         times = [NOW]
         for _ in reads:
             times.append(times[-1] + self._chance.choice((0.0, 0.01, 0.02, 0.6)))
         return list(zip(reads, times, strict=False))
 
-    def _blocks(self, *, odd: bool) -> list[bytes]:
+    def _blocks(
+        self, *, odd: bool, texts: list[str] | None = None, counts: Any = None
+    ) -> list[bytes]:
         chance = self._chance
         self._streams += 1
-        texts = [f" word{n}" for n in range(chance.randint(0 if odd else 3, 14))]
-        for n in range(len(texts)):
+        given, texts = texts is not None, texts or []
+        if not given:
+            texts = [f" word{n}" for n in range(chance.randint(0 if odd else 3, 14))]
+        for n in range(0 if given else len(texts)):
             if chance.random() < (0.3 if odd else self.odd_texts):
                 texts[n] = chance.choice((*streams.TEXTS, "", " word", " word1x"))
         deltas: list[Any] = [self._opening, *({"content": text} for text in texts)]
         chunks = [self._chunk(delta) for delta in deltas]
         chunks.append(self._chunk({}, chance.choice(("stop", "length")) if odd else "stop"))
+        chunks[-1].update(self._last)
         if self._usage:
-            chunks.append({**self._chunk({}), "choices": [], "usage": self._counts(odd=odd)})
+            counts = counts or self._counts(odd=odd)
+            chunks.append({**self._chunk({}), "choices": [], "usage": counts})
         if odd:
             self._change(chunks)
         return [*streams.framed(chunks, self._writer), streams.DONE]
@@ -208,13 +256,14 @@ def inspected(
     path: str = CHAT,
     request: bytes = dumps(ASKED),
     headers: Headers = FIELDS,
+    asking: Headers = ASKING,
     ended: Ended = Ended.COMPLETE,
     limits: Limits = DEFAULT_LIMITS,
 ) -> tuple[list[tuple[int, str]], Exchange]:
     """The rules that were reported, by the number of the read that showed them, and the exchange."""
     inspector = Inspector(Exchange(id="x"), limits, history)
     outputs: list[tuple[int, Output]] = []
-    inspector.request_head(RequestHead("POST", path, ASKING), NOW)
+    inspector.request_head(RequestHead("POST", path, asking), NOW)
     inspector.request_body(request, NOW)
     inspector.request_end(NOW)
     inspector.response_head(ResponseHead(200, headers), NOW)
