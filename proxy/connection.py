@@ -14,6 +14,7 @@ from typing import Protocol, cast
 
 from teeline.proxy import answers, pieces
 from teeline.proxy.accept import Accepted
+from teeline.proxy.form import Usual
 from teeline.proxy.head import RequestHead
 from teeline.proxy.parse import HeadError, HeadReader
 from teeline.proxy.sockets import is_reset, keep_alive, reset_on_close
@@ -86,6 +87,7 @@ class Clients:
         self.head_limit = head_limit
         self.head_timeout = head_timeout
         self.stopping = False
+        self.usual = Usual()
         self.open: set[ClientConnection] = set()
 
     def __call__(self) -> ClientConnection:
@@ -122,7 +124,7 @@ class ClientConnection(Accepted, asyncio.BufferedProtocol):
         self.upstream: Upstream | None = None
         self._behind: UpstreamConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._reader = HeadReader(clients.head_limit)
+        self._reader = HeadReader(clients.head_limit, clients.usual)
         self._held = b""
         self._unread = 0
         self._full = False
@@ -145,7 +147,7 @@ class ClientConnection(Accepted, asyncio.BufferedProtocol):
         return pieces.BUFFER
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.received(bytes(pieces.BUFFER[:nbytes]))
+        self.received(pieces.BUFFER[:nbytes].tobytes())
 
     def received(self, data: bytes) -> None:
         """Bytes of the client: of a request under way, of its next one, or of no use any more."""

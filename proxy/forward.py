@@ -6,6 +6,7 @@ the course of an exchange (transfer.py).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from teeline.proxy import answers, head
@@ -45,44 +46,44 @@ class Forwarder:
         self.requests = 0
         self.active: set[Exchange] = set()
         self._observers = observers
-        self._open_limit = open_limit
-        self._head_limit = head_limit
+        self._open_limit = sys.maxsize if open_limit is None else open_limit
+        self.head_limit = head_limit
         self._upstreams = sorted(upstreams, key=lambda upstream: -len(upstream.prefix))
         self._routes: dict[bytes, Route] = {}
 
     def begin(self, client: ClientConnection, request: RequestHead, rest: bytes) -> bytes:
         """Starts the exchange of a request; ``rest`` is what stands behind its head."""
         self.requests += 1
-        route = self._routes.get(request.target) or self._route(request.target)
-        refused = self._refused(request)
-        if refused is not None or route is None:
-            self._refuse(client, request, refused or answers.NO_ROUTE)
+        form, active = request.form, self.active
+        route = self._routes.get(form.target) or self._route(form.target)
+        full = len(active) >= self._open_limit
+        if route is None or full or self.stopping or form.method == b"CONNECT":
+            self._refuse(client, request, self._why_not(form.method, full=full))
             return b""
         upstream, target = route
-        tee = self._observers.open(upstream.name, client.host, request.trace)
-        transfer = Transfer(self, upstream, target, client, request, tee, self._head_limit)
-        self.active.add(transfer)
+        trace = request.trace if form.trace_at else ()
+        tee = self._observers.open(upstream.name, client.host, trace)
+        transfer = Transfer(self, upstream, target, client, request, tee)
+        active.add(transfer)
         client.exchange = transfer
         return transfer.start(rest)
 
-    def _refused(self, request: RequestHead) -> answers.Answer | None:
+    def _why_not(self, method: bytes, *, full: bool) -> answers.Answer:
         if self.stopping:
             return answers.SHUTTING_DOWN
-        if request.method == b"CONNECT":
+        if method == b"CONNECT":
             return answers.BAD_TARGET
-        if self._open_limit is not None and len(self.active) >= self._open_limit:
-            return answers.OVERLOADED
-        return None
+        return answers.OVERLOADED if full else answers.NO_ROUTE
 
     def _refuse(
         self, client: ClientConnection, request: RequestHead, answer: answers.Answer
     ) -> None:
         tee = self._observers.open("", client.host, request.trace)
-        method, target = str(request.method, "latin-1"), str(request.target, "latin-1")
+        method, target = str(request.form.method, "latin-1"), str(request.form.target, "latin-1")
         hand = tee.handover.hand
         hand(tee.request_head, events.RequestHead(method, target, request.headers), tee.now())
-        client.transport.write(answer.encode(body=request.method != b"HEAD"))
-        client.close(linger=request.body() is not None)
+        client.transport.write(answer.encode(body=request.form.method != b"HEAD"))
+        client.close(linger=request.has_body)
         hand(tee.end, answer.ended, tee.now())
 
     def _route(self, target: bytes) -> Route | None:

@@ -36,21 +36,22 @@ MAX_TRAILERS: Final = 64 * 1024
 class Body:
     """A body as it comes: ``take`` pieces until ``done``, or until one shows that it is ``broken``.
 
-    ``payload`` is the content of the last piece taken. This class is a body that ends with its
-    connection.
+    ``taken``: how many bytes of the last piece belong to the body; where it breaks, how many still made
+    sense. Nothing of a piece is kept, for a stream may stay open for long. This class is a body that ends
+    with its connection.
     """
 
-    __slots__ = ("broken", "done", "payload")
+    __slots__ = ("broken", "done", "taken")
 
     def __init__(self) -> None:
         self.done = False
         self.broken = False
-        self.payload = b""
+        self.taken = 0
 
-    def take(self, data: bytes) -> int:
-        """How many bytes belong to the body. Where it breaks: how many still made sense."""
-        self.payload = data
-        return len(data)
+    def take(self, data: bytes) -> bytes:
+        """The content in a piece."""
+        self.taken = len(data)
+        return data
 
 
 class LengthBody(Body):
@@ -60,26 +61,26 @@ class LengthBody(Body):
 
     def __init__(self, length: int) -> None:
         self.broken = False
-        self.payload = b""
+        self.taken = 0
         self._left = length
         self.done = length == 0
 
-    def take(self, data: bytes) -> int:
+    def take(self, data: bytes) -> bytes:
         size, left = len(data), self._left
         if size < left:
             self._left = left - size
-            self.payload = data
-            return size
+            self.taken = size
+            return data
         self._left = 0
         self.done = True
-        self.payload = data if size == left else data[:left]
-        return left
+        self.taken = left
+        return data if size == left else data[:left]
 
 
 class ChunkedBody(Body):
     """A body in chunked coding, its trailers included."""
 
-    __slots__ = ("_end", "_left", "_line", "_pieces", "_size", "_trailers")
+    __slots__ = ("_between", "_end", "_left", "_line", "_size", "_trailers")
 
     def __init__(self, *, answer: bool = False) -> None:
         super().__init__()
@@ -88,15 +89,27 @@ class ChunkedBody(Body):
         self._end = 0  # bytes of the line end behind that content, still to come
         self._line = b""  # the beginning of a line whose end has not come
         self._trailers = -1  # bytes of trailers so far; -1 before the last chunk
-        self._pieces: list[bytes] = []
+        self._between = True  # whether the next byte is the first of a chunk
 
-    def take(self, data: bytes) -> int:
+    def take(self, data: bytes) -> bytes:
+        if self._between:  # one chunk in one piece is what streams are made of
+            begin = data.find(b"\r\n", 0, _SIZE_LINE) + 2
+            size = _sizes.get(data[:begin])
+            if size is not None and begin + size + 2 == len(data) and data.endswith(b"\r\n"):
+                self.taken = len(data)
+                return data[begin:-2]
         pieces: list[bytes] = []
-        self._pieces = pieces
+        self.taken = self._read(data, pieces)
+        open_chunk = self._left or self._end or self._line
+        self._between = not open_chunk and self._trailers < 0 and not self.broken
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _read(self, data: bytes, pieces: list[bytes]) -> int:
+        """Takes what belongs to the body, and puts the content in it to ``pieces``."""
         at, size = 0, len(data)
         while at < size and not self.done and not self.broken:
             if self._left or self._end:
-                at = self._content(data, at)
+                at = self._content(data, at, pieces)
                 continue
             if self._trailers < 0 and not self._line:
                 at = _whole_chunks(data, at, pieces)
@@ -110,7 +123,6 @@ class ChunkedBody(Body):
                 at = match.end()
                 self._open(int(match[1], 16))
                 _remember(match[0], self._left)
-        self.payload = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         return at
 
     def _open(self, size: int) -> None:
@@ -119,11 +131,11 @@ class ChunkedBody(Body):
         if not size:
             self._trailers = 0
 
-    def _content(self, data: bytes, at: int) -> int:
+    def _content(self, data: bytes, at: int, pieces: list[bytes]) -> int:
         """Content of the open chunk, and the line end behind it."""
         if self._left:
             piece = data[at : at + self._left]
-            self._pieces.append(piece)
+            pieces.append(piece)
             self._left -= len(piece)
             at += len(piece)
         while self._end and at < len(data):

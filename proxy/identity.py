@@ -10,7 +10,7 @@ import os
 import re
 from typing import Final
 
-from teeline.proxy.head import Fields
+from teeline.proxy.form import Fields
 from teeline.validators.model import Exchange
 
 _VARIANT: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}

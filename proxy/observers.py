@@ -15,8 +15,8 @@ from typing import Any
 from teeline.proxy.capture import Capture, Recording
 from teeline.proxy.clock import Clock, Now
 from teeline.proxy.fingerprint import Fingerprint
+from teeline.proxy.form import Fields
 from teeline.proxy.handover import AtOnce, Handover
-from teeline.proxy.head import Fields
 from teeline.proxy.identity import new_exchange
 from teeline.proxy.inspection import (
     AsideInspector,

@@ -7,20 +7,22 @@ Only heads go through llhttp. It never sees a body: aiohttp's parser would put e
 StreamReader of its own, and gives no offsets, so the end of a message could not be found in the
 bytes that travel. Bodies are framed by framing.py, which is stricter.
 
-Who keeps a connection says the same on it again and again. A head with the bytes of the one before is
-the one before; one that differs from it in values that can't be misread (``Head.varied``) needs no
-parser either. The tests hold what is taken so against what llhttp takes.
+Senders say the same again and again. A request's head with the bytes of the one before on its connection
+is the one before. A head of the last one's form, or of the form that the last connection to the same place
+began with, differs in values that can't be misread (``Form.match``) and needs no parser either. The tests
+hold what is taken so against what llhttp takes.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from aiohttp.http import HttpRequestParser, HttpResponseParser
 from aiohttp.http_exceptions import LineTooLong
 
-from teeline.proxy.head import AnswerHead, FieldsError, RequestHead
+from teeline.proxy.form import LONGEST, AnswerForm, Fields, FieldsError, RequestForm, Usual
+from teeline.proxy.head import AnswerHead, RequestHead
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes of a head where nothing else is said."""
@@ -32,11 +34,7 @@ _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-9][0-9][0-9])(?: .*)?", re.
 _VERSIONS: Final = frozenset({b"HTTP/1.0", b"HTTP/1.1"})
 # Of our own limits none may be met by the parser first: it would call a long head a bad one.
 _UNLIMITED: Final = 1 << 30
-_REMEMBERED: Final = 4096
-"""Bytes of a head that is remembered, at most: one on each connection."""
-
-
-_Head = TypeVar("_Head", RequestHead, AnswerHead)
+_WRITTEN: Final = b": ".join
 
 
 class HeadError(Exception):
@@ -51,17 +49,19 @@ class HeadReader:
     """Reads the heads of one side of a connection, one after the other, from the pieces in which
     they come. The fault of a head shows at once, also where its end has not come.
 
-    ``limit`` is in bytes. What was remembered of a connection's heads is gone with its reader.
+    ``limit`` is in bytes. What was remembered of a connection's heads is gone with its reader, but for
+    the ``usual`` form, which connections to the same place have in common.
     """
 
-    __slots__ = ("_last", "_last_bytes", "_limit", "_parser", "_received")
+    __slots__ = ("_form", "_last", "_limit", "_parser", "_received", "_usual")
 
-    def __init__(self, limit: int = MAX_HEAD) -> None:
+    def __init__(self, limit: int = MAX_HEAD, usual: Usual | None = None) -> None:
         self._limit = limit
+        self._usual = usual or Usual()
         self._received = b""
         self._parser: HttpRequestParser | HttpResponseParser | None = None
-        self._last: RequestHead | AnswerHead | None = None
-        self._last_bytes = b""
+        self._form: RequestForm | AnswerForm | None = None
+        self._last: RequestHead | None = None
 
     @property
     def begun(self) -> bool:
@@ -70,80 +70,80 @@ class HeadReader:
 
     def request(self, data: bytes) -> tuple[RequestHead, bytes] | None:
         """The head and what stands behind it, once its end has come. Raises HeadError."""
-        if not self._received:
+        if self._parser is None:
             # Empty lines before a request are skipped, not forwarded (RFC 9112 2.2).
             while data.startswith(b"\r\n"):
                 data = data[2:]
             if not data:
                 return None
-            if isinstance(self._last, RequestHead) and self._parser is None:
-                again = self._again(data, self._last)
-                if again is not None:
-                    return again
+            last = self._last
+            if last is not None and data.startswith(last.raw):
+                return last, data[len(last.raw) :]
+            known = self._form or self._usual.form
+            if isinstance(known, RequestForm) and (alike := known.match(data)) is not None:
+                size, values = alike
+                if size <= self._limit:
+                    self._form = known
+                    self._last = head = RequestHead(data[:size], known, values)
+                    return head, data[size:]
         found = self._read(data, HttpRequestParser)
         if found is None:
             return None
-        lines, message, received, rest = found
-        parts = lines.pop(0).split(b" ")
+        raw, message, rest = found
+        start, *lines = _lines(raw)
+        parts = start.split(b" ")
         if len(parts) != 3 or parts[2] not in _VERSIONS:
             raise HeadError
-        method, target, version = parts
-        if message.method.encode() != method or _encode(message.path) != target:
+        if message.method.encode() != parts[0] or _encode(message.path) != parts[1]:
             raise HeadError
+        fields = _agreed(lines, message.raw_headers)
         try:
-            head = RequestHead(method, target, version, lines, message.raw_headers)
+            form = RequestForm(start, fields)
         except FieldsError:
             raise HeadError from None
-        self._remember(received, head)
+        head = RequestHead(raw, form, _values(fields))
+        if len(raw) <= LONGEST:
+            self._last = head
+            self._remember(form)
         return head, rest
 
     def answer(self, data: bytes) -> tuple[AnswerHead, bytes] | None:
         """The head and what stands behind it, once its end has come. Raises HeadError."""
-        if isinstance(self._last, AnswerHead) and self._parser is None:
-            again = self._again(data, self._last)
-            if again is not None:
-                return again
+        if self._parser is None:
+            known = self._form or self._usual.form
+            if isinstance(known, AnswerForm) and (alike := known.match(data)) is not None:
+                size, values = alike
+                if size <= self._limit:
+                    self._form = known
+                    return AnswerHead(data[:size], known, values), data[size:]
         found = self._read(data, HttpResponseParser)
         if found is None:
             return None
-        lines, message, received, rest = found
-        start = lines.pop(0)
+        raw, message, rest = found
+        start, *lines = _lines(raw)
         match = _STATUS_LINE.fullmatch(start)
         if match is None or message.code != int(match[1]):
             raise HeadError
+        fields = _agreed(lines, message.raw_headers)
         try:
-            head = AnswerHead(start, message.code, lines, message.raw_headers)
+            form = AnswerForm(start, message.code, fields)
         except FieldsError:
             raise HeadError from None
-        if head.status >= 200:
-            self._remember(received, head)
-        return head, rest
+        if form.status >= 200 and len(raw) <= LONGEST:
+            self._remember(form)
+        return AnswerHead(raw, form, _values(fields)), rest
 
-    def _remember(self, received: bytes, head: RequestHead | AnswerHead) -> None:
-        if len(received) <= _REMEMBERED:
-            self._last, self._last_bytes = head, received
-
-    def _again(self, data: bytes, last: _Head) -> tuple[_Head, bytes] | None:
-        """The head where it is the last one, or as good as that, and what stands behind it."""
-        before = self._last_bytes
-        if data.startswith(before):
-            return last, data[len(before) :]
-        end = data.find(_END) + 4
-        if not 4 <= end <= min(_REMEMBERED, self._limit):
-            return None
-        start, *lines = data[: end - 4].split(b"\r\n")
-        if not before.startswith(start + b"\r\n"):
-            return None
-        head = last.varied(lines)
-        if head is None:
-            return None
-        self._last, self._last_bytes = head, data[:end]
-        return head, data[end:]
+    def _remember(self, form: RequestForm | AnswerForm) -> None:
+        before = self._form or self._usual.form
+        if before is not None and before.names == form.names:
+            form.learn()  # a sender that keeps to its names will send them again
+        self._form = form
+        self._usual.note(form)
 
     def _read(
         self, data: bytes, kind: type[HttpRequestParser] | type[HttpResponseParser]
-    ) -> tuple[list[bytes], Any, bytes, bytes] | None:
-        """Lines, llhttp's message, the head's bytes and what stands behind, once the end has come."""
+    ) -> tuple[bytes, Any, bytes] | None:
+        """A head's bytes, llhttp's message and what stands behind, once the end has come."""
         before = len(self._received)
         received = self._received + data if before else data
         end = received.find(_END, max(0, before - 3))
@@ -171,7 +171,7 @@ class HeadReader:
         self._received = b""
         self._parser = None
         end += 4
-        return _lines(received, end - 4), message, received[:end], received[end:]
+        return received[:end], message, received[end:]
 
 
 def _judged(parser: Any, data: bytes) -> Any:
@@ -189,16 +189,33 @@ def _judged(parser: Any, data: bytes) -> Any:
     return messages[0][0]
 
 
-def _lines(received: bytes, end: int) -> list[bytes]:
+def _lines(head: bytes) -> list[bytes]:
     """The lines of a head. HeadError where a line end or a NUL is not where it belongs."""
-    head = received[:end]
     lines = head.split(b"\r\n")
     breaks = len(lines) - 1
     if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
         raise HeadError
-    if breaks > MAX_FIELDS:
+    del lines[-2:]  # the empty line, and nothing behind it
+    if len(lines) > MAX_FIELDS + 1:
         raise HeadError(too_large=True)
     return lines
+
+
+def _agreed(lines: list[bytes], fields: Fields) -> Fields:
+    """The fields, where a parser took no line for something else than its bytes say; else HeadError."""
+    if list(map(_WRITTEN, fields)) == lines:  # the usual way to write them
+        return fields
+    if len(lines) != len(fields):
+        raise HeadError
+    for line, (name, value) in zip(lines, fields, strict=True):
+        written, _, behind = line.partition(b":")
+        if written != name or behind.strip(b" \t") != value:
+            raise HeadError
+    return fields
+
+
+def _values(fields: Fields) -> list[str]:
+    return [value.decode("latin-1") for _, value in fields]
 
 
 def _encode(text: str) -> bytes:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from teeline.proxy.capture import Recording
 from teeline.proxy.clock import Now
-from teeline.proxy.head import Fields
+from teeline.proxy.form import Fields
 from teeline.proxy.identity import new_exchange
 from teeline.proxy.inspection import ExchangeInspector, Inspection, SocketInspector
 from teeline.validators.events import (

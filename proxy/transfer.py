@@ -12,12 +12,13 @@ ignored.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from teeline.proxy import answers, pieces
 from teeline.proxy.connection import ClientConnection, say_failed
+from teeline.proxy.form import AnswerForm, Framing, RequestForm
 from teeline.proxy.framing import Body
-from teeline.proxy.head import AnswerHead, Framing, RequestHead
+from teeline.proxy.head import AnswerHead, RequestHead
 from teeline.proxy.parse import HeadError
 from teeline.proxy.tee import Tee
 from teeline.proxy.timers import Timers
@@ -25,11 +26,19 @@ from teeline.proxy.tunnel import Tunnel
 from teeline.proxy.upstream import Upstream, UpstreamConnection
 from teeline.validators.model import Ended
 
+# Looking a member up in its enumeration takes longer than a call does.
+_NONE: Final = Framing.NONE
+_LENGTH: Final = Framing.LENGTH
+_CHUNKED: Final = Framing.CHUNKED
+_CLOSE: Final = Framing.CLOSE
+_COMPLETE: Final = Ended.COMPLETE
+
 
 class Registry(Protocol):
-    """Who has to know which exchanges are open."""
+    """Who has to know which exchanges are open. ``head_limit`` bounds the heads of answers, in bytes."""
 
     stopping: bool
+    head_limit: int
 
     def over(self, transfer: Transfer) -> None: ...
 
@@ -49,7 +58,6 @@ class Transfer:
         "_framing",
         "_hand",
         "_hand_piece",
-        "_head_limit",
         "_keep",
         "_now",
         "_open",
@@ -75,7 +83,6 @@ class Transfer:
         client: ClientConnection,
         request: RequestHead,
         tee: Tee,
-        head_limit: int,
     ) -> None:
         self._registry = registry
         self._upstream = upstream
@@ -87,33 +94,39 @@ class Transfer:
         self._hand, self._hand_piece = tee.handover.hand, tee.handover.hand_piece
         self.received = 0
         """Grows with what the client is sent: an answer's head and its body."""
-        self._request_body = request.body()
-        self.uploading = self._request_body is not None
-        self._upgrade = request.switches and not self.uploading
+        self._request_body: Body | None = None
+        self.uploading = False
+        self._upgrade = False
         self._wire: UpstreamConnection | None = None
-        self._unsent: list[bytes] = []
-        self._head_limit = head_limit
+        self._unsent: list[bytes] | None = None
         self._framing: Framing | None = None
         self._answer_body: Body | None = None
         self._answered = False
         self._dechunk = False
         self._keep = False
         self._open = True
-        timeouts = upstream.timeouts
-        self._timers = Timers(timeouts, self._too_late) if timeouts.armed else None
+        self._timers = Timers(upstream.timeouts, self._too_late) if upstream.timed else None
 
     # -- the request -------------------------------------------------------------------------------
 
     def start(self, rest: bytes) -> bytes:
         """Sends the head, and what has come of the body with it; gives the bytes behind that."""
-        body, request = self._request_body, self._request
+        request, upstream, tee = self._request, self._upstream, self._tee
         at = self._now()
-        taken = body.take(rest) if body is not None else 0
-        if body is not None and body.broken:
-            self._open_tee(at)
-            self._refuse(answers.BAD_REQUEST)
-            return b""
-        upstream = self._upstream
+        payload = rest
+        taken = request.length or 0
+        if request.form.chunked or taken > len(rest):
+            self._request_body = body = request.body()
+            payload, taken = body.take(rest), body.taken
+            self.uploading = not body.done
+            if body.broken:
+                self._hand(tee.request_head, request.event(self._target), at)
+                self._refuse(answers.BAD_REQUEST)
+                return b""
+        elif taken < len(rest):
+            payload = rest[:taken]
+        if request.form.switches:
+            self._upgrade = self._request_body is None and not taken
         data = request.forwarded(self._target, upstream.authority, upgrade=self._upgrade)
         if taken:
             data += rest if taken == len(rest) else rest[:taken]
@@ -123,29 +136,23 @@ class Transfer:
             wire.exchange = self
             wire.transport.write(data)
         else:
-            self._unsent.append(data)
-        self._open_tee(at)
-        if body is None:
+            self._unsent = [data]
+        self._hand(tee.request_head, request.event(self._target), at)
+        if payload:
+            self._hand_piece(tee.request_body, payload, at)
+        if not self.uploading:
             self._request_ended(at)
-        else:
-            if body.payload:
-                self._hand_piece(self._tee.request_body, body.payload, at)
-            if body.done:
-                self._request_ended(at)
         return rest[taken:]
-
-    def _open_tee(self, at: float) -> None:
-        self._hand(self._tee.request_head, self._request.event(self._target), at)
 
     def request_bytes(self, data: bytes) -> bytes:
         """The request's body as it comes; gives the bytes behind its end."""
         body = self._request_body
         assert body is not None
-        taken = body.take(data)
+        payload, taken = body.take(data), body.taken
         if taken:
             self._send(data if taken == len(data) else data[:taken])
-            if body.payload:
-                self._hand_piece(self._tee.request_body, body.payload, self._now())
+            if payload:
+                self._hand_piece(self._tee.request_body, payload, self._now())
         if body.broken:
             # The upstream must not take what came for the whole of it (RFC 9112 8).
             self._refuse(answers.BAD_REQUEST)
@@ -159,7 +166,7 @@ class Transfer:
     def _send(self, data: bytes) -> None:
         if self._wire is not None:
             self._wire.transport.write(data)
-        else:
+        elif self._unsent is not None:
             self._unsent.append(data)
             if sum(map(len, self._unsent)) > pieces.SIZE:
                 self._client.upstream_full(True)
@@ -175,8 +182,8 @@ class Transfer:
     def connected(self, upstream: UpstreamConnection) -> None:
         self._wire = upstream
         upstream.exchange = self
-        unsent, self._unsent = self._unsent, []
-        upstream.transport.write(b"".join(unsent))
+        unsent, self._unsent = self._unsent, None
+        upstream.transport.write(b"".join(unsent or ()))
         self._client.upstream_full(False)
         if self._client.half_closed:
             self.client_eof()
@@ -192,20 +199,18 @@ class Transfer:
         if body is None:
             self._heads(data)
             return
-        taken = body.take(data)
-        payload = body.payload
-        if taken:
-            if self._dechunk:
-                self._client.transport.write(payload)
-            else:
-                self._client.transport.write(data if taken == len(data) else data[:taken])
-            if payload:
-                self.received += 1
-                self._hand_piece(self._tee.response_body, payload, self._now())
+        payload, taken, size = body.take(data), body.taken, len(data)
+        if taken == size and not self._dechunk:
+            self._client.transport.write(data)
+        elif taken:
+            self._client.transport.write(payload if self._dechunk else data[:taken])
+        if payload:
+            self.received += 1
+            self._hand_piece(self._tee.response_body, payload, self._now())
         if self._timers is not None:
             self._timers.progress()
         if body.done:
-            self._answer_ended(surplus=taken < len(data))
+            self._answer_ended(surplus=taken < size)
         elif body.broken:
             self._break_off(Ended.UPSTREAM_ABORTED)
 
@@ -216,42 +221,58 @@ class Transfer:
             # The answer is over, and the request goes on: what comes now is nobody's.
             self._break_off(Ended.COMPLETE)
             return
-        reader = wire.reader(self._head_limit)
+        reader = wire.reader
+        if reader is None:
+            reader = wire.read_heads(self._registry.head_limit, self._upstream.usual)
         try:
             while (found := reader.answer(data)) is not None:
-                answer, data = found
-                if answer.status >= 200 or answer.status == 101:
-                    self._final_head(answer, data)
+                answer, rest = found
+                status = answer.form.status
+                if status >= 200 or status == 101:
+                    self._final_head(answer, rest, data)
                     return
-                if not self._request.http10:
+                if not self._request.form.http10:
                     self._client.transport.write(answer.forwarded())
-                if not data:
+                if not rest:
                     return
+                data = rest
         except HeadError:
             self._refuse(answers.UNPARSABLE)
 
-    def _final_head(self, answer: AnswerHead, rest: bytes) -> None:
+    def _final_head(self, answer: AnswerHead, rest: bytes, piece: bytes) -> None:
+        """The head of the final answer, and what came behind it: the whole answer, often.
+
+        ``piece`` is what brought the end of the head; ``rest`` stands at its end.
+        """
         at = self._now()
         if self._timers is not None:
             self._timers.answered()
-        if answer.status == 101:
+        form, request = answer.form, self._request.form
+        if form.status == 101:
             self._switch(answer, rest, at)
             return
-        self._framing = framing = answer.framing(self._request.method)
-        self._answer_body = body = answer.body(framing)
-        self._dechunk = framing is Framing.CHUNKED and self._request.http10
+        self._framing = framing = answer.framing(request.method)
+        self._dechunk = dechunk = framing is _CHUNKED and request.http10
         self._keep = (
-            self._request.persistent
-            and answer.persistent
-            and framing is not Framing.CLOSE
-            and not self._dechunk
+            request.persistent
+            and form.persistent
+            and framing is not _CLOSE
+            and not dechunk
             and not self._registry.stopping
         )
-        taken = body.take(rest) if body is not None and rest else 0
-        payload = body.payload if body is not None and taken else b""
-        written = payload if self._dechunk else rest[:taken]
-        data = answer.forwarded(self._connection_field(answer), chunked=not self._dechunk)
-        self._client.transport.write(data + written if written else data)
+        size = answer.length or 0
+        if framing is _NONE or (framing is _LENGTH and size <= len(rest)):
+            body, taken = None, size if framing is _LENGTH else 0
+            written = payload = rest if taken == len(rest) else rest[:taken]
+        else:
+            self._answer_body = body = answer.body(framing)
+            payload, taken = body.take(rest), body.taken
+            written = payload if dechunk else rest[:taken]
+        head = answer.forwarded(self._connection_field(request, form), chunked=not dechunk)
+        if len(head) + len(written) == len(piece) and head is answer.raw:
+            self._client.transport.write(piece)  # which is these two: nothing is left out or added
+        else:
+            self._client.transport.write(head + written)
         self.received += 1
         self._hand(self._tee.response_head, answer.event(), at)
         if payload:
@@ -261,11 +282,11 @@ class Transfer:
         elif body.broken:
             self._break_off(Ended.UPSTREAM_ABORTED)
 
-    def _connection_field(self, answer: AnswerHead) -> bytes | None:
+    def _connection_field(self, request: RequestForm, answer: AnswerForm) -> bytes | None:
         """What the client has to be told of its connection (RFC 9112 9.3 and 9.6)."""
         if self._keep:
-            return b"keep-alive" if self._request.http10 or answer.http10 else None
-        return None if self._request.http10 else b"close"
+            return b"keep-alive" if request.http10 or answer.http10 else None
+        return None if request.http10 else b"close"
 
     def _answer_ended(self, *, surplus: bool) -> None:
         self._answered = True
@@ -284,7 +305,7 @@ class Transfer:
                 client.next()
         elif self._over():
             client.close(linger=uploading)
-        self._hand(self._tee.end, Ended.COMPLETE, self._now())
+        self._hand(self._tee.end, _COMPLETE, self._now())
 
     def answer_eof(self) -> None:
         """The upstream sends no more: the end of a body that has no other."""
@@ -295,7 +316,7 @@ class Transfer:
     def _switch(self, answer: AnswerHead, rest: bytes, at: float) -> None:
         """The answer to a WebSocket handshake: from here on bytes pass both ways."""
         wire = self._wire
-        if not self._upgrade or not answer.switches or wire is None:
+        if not self._upgrade or not answer.form.switches or wire is None:
             self._refuse(answers.UNPARSABLE)
             return
         client = self._client
@@ -372,7 +393,7 @@ class Transfer:
             return
         uploading = self.uploading
         if self._over():
-            client.transport.write(answer.encode(body=self._request.method != b"HEAD"))
+            client.transport.write(answer.encode(body=self._request.form.method != b"HEAD"))
             client.close(linger=uploading)
             self._hand(self._tee.end, ended, self._now())
 

@@ -17,6 +17,7 @@ from aiohappyeyeballs import start_connection
 
 from teeline.config.model import UpstreamConfig
 from teeline.proxy import answers, outbound, pieces, sockets, tls
+from teeline.proxy.form import Usual
 from teeline.proxy.parse import HeadReader
 
 _HAPPY_EYEBALLS = 0.25
@@ -79,6 +80,8 @@ class Upstream:
         self.name = config.name
         self.url = config.url
         self.timeouts = config.timeouts
+        self.timed = config.timeouts.armed
+        self.usual = Usual()
         self.authority = config.url.authority.encode("ascii")
         self.base = config.url.path.encode("ascii")
         self.prefix = config.prefix.encode("ascii")
@@ -145,11 +148,11 @@ def _is_address(host: str) -> bool:
 class UpstreamConnection(asyncio.BufferedProtocol):
     """One connection to an upstream; exchanges follow each other on it, never overlapping."""
 
-    __slots__ = ("_owner", "_reader", "exchange", "lost", "transport")
+    __slots__ = ("_owner", "exchange", "lost", "reader", "transport")
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self._reader: HeadReader | None = None
+        self.reader: HeadReader | None = None
         self.exchange: Receiver | None = None
         self.lost = False
 
@@ -157,11 +160,11 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self.transport = cast(asyncio.Transport, transport)
         sockets.keep_alive(self.transport)
 
-    def reader(self, limit: int) -> HeadReader:
-        """Reads the heads of its answers, of at most so many bytes each."""
-        reader = self._reader
-        if reader is None:
-            reader = self._reader = HeadReader(limit)
+    def read_heads(self, limit: int, usual: Usual) -> HeadReader:
+        """The ``reader`` of its answers' heads from here on, of at most so many bytes each; ``usual`` is
+        what connections to the same upstream have in common.
+        """
+        reader = self.reader = HeadReader(limit, usual)
         return reader
 
     def abort(self) -> None:
@@ -179,7 +182,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             self.transport.abort()
             return
         try:
-            exchange.answer_bytes(bytes(pieces.BUFFER[:nbytes]))
+            exchange.answer_bytes(pieces.BUFFER[:nbytes].tobytes())
         except Exception as error:  # noqa: BLE001  said by its kind, and only this exchange ends
             exchange.failed(error)
 

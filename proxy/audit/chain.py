@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -70,34 +70,38 @@ class Chain:
 
         TypeError (of which orjson's error is one) where a value can't be written as JSON.
         """
-        return self.seal(at, members(fields))
+        (line,) = self.seal([(at, members(fields))])
+        return line
 
-    def seal(self, at: float, written: bytes) -> bytes:
-        """As ``link``, of members that are JSON already."""
-        before = self.position
-        seq = before.seq + 1
-        body = b'%b,"seq":%d,"ts":"%b",%b%b"prev":"%b"' % (
-            _opening(self.id),
-            seq,
-            timestamp(at).encode(),
-            written,
-            b"," if written else b"",
-            before.head.encode(),
-        )
-        digest = _SHA(body).hexdigest()
-        self.position = Position(seq, digest)
-        return b'%b,"hash":"%b"}\n' % (body, digest.encode())
+    def seal(self, written: Iterable[tuple[float, bytes]]) -> list[bytes]:
+        """The next lines, as ``link``, of times and members that are JSON already."""
+        opening, sealed = _opening(self.id), []
+        seq, head = self.position
+        for at, fields in written:
+            seq += 1
+            body = b"".join(
+                (
+                    f'{opening},"seq":{seq},"ts":"{timestamp(at)}",'.encode(),
+                    fields,
+                    f'{"," if fields else ""}"prev":"{head}"'.encode(),
+                )
+            )
+            head = _SHA(body).hexdigest()
+            sealed.append(body + f',"hash":"{head}"}}\n'.encode())
+        self.position = Position(seq, head)
+        return sealed
 
 
 @lru_cache(maxsize=16)
-def _opening(chain: str) -> bytes:
-    return orjson.dumps({"v": VERSION, "chain": chain})[:-1]
+def _opening(chain: str) -> str:
+    return orjson.dumps({"v": VERSION, "chain": chain})[:-1].decode()
 
 
 def timestamp(at: float) -> str:
     """Unix seconds as RFC 3339, UTC, with microseconds."""
     second, micro = divmod(int(at * 1e6 + 0.5), 1_000_000)
-    return f"{_second(second)}.{micro:06}Z"
+    # The digits that f"{micro:06}" gives, in two thirds of its time.
+    return f"{_second(second)}.{str(1_000_000 + micro)[1:]}Z"
 
 
 @lru_cache(maxsize=16)

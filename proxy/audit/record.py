@@ -18,7 +18,13 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from teeline.proxy.text import are_int64, int64, printable
-from teeline.validators.model import Circumstances, Exchange, Rule, Timing, Violation
+from teeline.validators.model import (
+    Circumstances,
+    Exchange,
+    Rule,
+    Timing,
+    Violation,
+)
 
 OPEN: Final = "open"
 LOST: Final = "lost"
@@ -31,7 +37,8 @@ _NAME = 256
 _PATH = 1024
 _MESSAGE = 500
 _VIOLATIONS = 100
-_FINISH = 16
+FINISH: Final = 16
+"""Reasons why choices ended, at most."""
 _COUNTERS = 32
 
 
@@ -117,11 +124,8 @@ def course_fields(exchange: Exchange) -> dict[str, Any]:
             "peer": printable(exchange.client, _NAME),
             "key": exchange.client_key or None,
         },
-        "timing": _timing(exchange.timing),
-        "timeline": [
-            [int(at * 1e6 + 0.5) / 1e6, kind, index, size]
-            for at, kind, index, size in exchange.timeline
-        ],
+        "timing": timing_fields(exchange.timing),
+        "timeline": [list(entry) for entry in exchange.timeline],
         "bytes": {
             "request": int64(exchange.request_bytes),
             "response": int64(exchange.response_bytes),
@@ -131,10 +135,23 @@ def course_fields(exchange: Exchange) -> dict[str, Any]:
     }
 
 
+def timing_fields(timing: Timing) -> dict[str, float | None]:
+    """Times as the clock gave them, which at this size have seven decimals at most; a difference
+    of them has any number, so that it is rounded to microseconds."""
+    return {
+        "start": timing.start,
+        "first_byte": timing.first_byte,
+        "first_event": timing.first_event,
+        "end": timing.end,
+        "largest_gap": int(timing.largest_gap * 1e6 + 0.5)
+        / 1e6,  # round() takes several times as long
+    }
+
+
 def outcome_fields(exchange: Exchange) -> dict[str, Any]:
     """What the exchange came to."""
     return {
-        "finish": [printable(reason, _NAME) for reason in exchange.finish[:_FINISH]],
+        "finish": [printable(reason, _NAME) for reason in exchange.finish[:FINISH]],
         "verdict": exchange.verdict.value,
         "client_verdict": exchange.client_verdict.value,
         "violations": [_violation(violation) for violation in exchange.violations[:_VIOLATIONS]],
@@ -249,20 +266,8 @@ def _omitted(violations: Sequence[Violation]) -> dict[str, int]:
     return {"violations_omitted": more} if more > 0 else {}
 
 
-def _timing(timing: Timing) -> dict[str, float | None]:
-    first, event, end = timing.first_byte, timing.first_event, timing.end
-    # Not round(): it takes several times as long, a dozen times an exchange.
-    return {
-        "start": int(timing.start * 1e6 + 0.5) / 1e6,
-        "first_byte": None if first is None else int(first * 1e6 + 0.5) / 1e6,
-        "first_event": None if event is None else int(event * 1e6 + 0.5) / 1e6,
-        "end": None if end is None else int(end * 1e6 + 0.5) / 1e6,
-        "largest_gap": int(timing.largest_gap * 1e6 + 0.5) / 1e6,
-    }
-
-
 def _usage(usage: Mapping[str, int]) -> Mapping[str, int]:
-    if len(usage) <= _COUNTERS and _are_shown(tuple(usage)) and are_int64(usage.values()):
+    if are_shown(tuple(usage)) and are_int64(usage.values()):
         return usage
     return {
         printable(name, _NAME): int64(count) for name, count in islice(usage.items(), _COUNTERS)
@@ -270,9 +275,9 @@ def _usage(usage: Mapping[str, int]) -> Mapping[str, int]:
 
 
 @lru_cache(maxsize=256)
-def _are_shown(names: tuple[str, ...]) -> bool:
-    """Whether counters, of which upstreams have few kinds, are shown under their own names."""
-    return all(printable(name, _NAME) == name for name in names)
+def are_shown(names: tuple[str, ...]) -> bool:
+    """Whether all these counters, of which upstreams have few kinds, are shown under their own names."""
+    return len(names) <= _COUNTERS and all(printable(name, _NAME) == name for name in names)
 
 
 def _text(text: str | None) -> str | None:

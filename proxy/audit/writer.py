@@ -15,12 +15,11 @@ meanwhile is itself a record of the chain.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from teeline.proxy.audit import record as records
 from teeline.proxy.audit import retention
@@ -50,12 +49,8 @@ class Rotation(NamedTuple):
     max_age: float = 86400.0
 
 
-class Line(NamedTuple):
-    """A record as JSON members, its time in Unix seconds (None for now), and whose it is."""
-
-    at: float | None
-    members: bytes
-    exchange: Exchange | None = None
+Line = tuple[float, bytes]
+"""A record's time in Unix seconds, and its JSON members."""
 
 
 class Written(NamedTuple):
@@ -173,7 +168,7 @@ class ChainWriter:
         try:
             self._make_ready()
             closing = records.close_record(self.recorded, self.lost)
-            self._write([*self._lost_records(Counter()), Line(None, members(closing))])
+            self._write([*self._lost_records(), self._line_now(closing)])
             self._settle(0)
             self._sync()
         except OSError as error:
@@ -237,18 +232,22 @@ class ChainWriter:
         return Ended(*self._name, *self.chain.position, self._size)
 
     def _write_exchanges(self, exchanges: Sequence[Exchange]) -> None:
-        written: list[Line] = []
+        lines: list[Line] = []
+        recorded: list[Exchange] = []
+        now = self._clock()
         record_of = self._encoder.exchange if self._bodies is None else self._record_of
         for exchange in exchanges:
             try:
-                written.append(Line(exchange.timing.end, record_of(exchange), exchange))
+                end = exchange.timing.end
+                lines.append((now if end is None else end, record_of(exchange)))
+                recorded.append(exchange)
             except Exception as error:  # noqa: BLE001  one bad exchange must not lose its batch
                 log.error("audit: an exchange can't be recorded: %s", type(error).__name__)
-        unwritable = len(exchanges) - len(written)
-        lost = self._lost_records(Counter(unwritable=unwritable))
-        if lost or written:
-            self._write([*lost, *written])
-            self._settle(len(written), unwritable)
+        unwritable = len(exchanges) - len(recorded)
+        lost = self._lost_records(unwritable) if unwritable or self._losses else []
+        if lost or recorded:
+            self._write([*lost, *lines], recorded)
+            self._settle(len(recorded), unwritable)
 
     def _record_of(self, exchange: Exchange) -> bytes:
         written = self._encoder.exchange(exchange)
@@ -263,19 +262,19 @@ class ChainWriter:
         self._told_lost += self._losses.total() + unwritable
         self._losses.clear()
 
-    def _lost_records(self, more: Counter[str]) -> list[Line]:
-        reasons = self._losses + more
-        return [Line(None, members(records.lost_record(reasons)))] if reasons else []
+    def _lost_records(self, unwritable: int = 0) -> list[Line]:
+        reasons = self._losses + Counter(unwritable=unwritable)
+        return [self._line_now(records.lost_record(reasons))] if reasons else []
 
-    def _write(self, lines: Sequence[Line]) -> None:
-        """Appends one line a record, all or none."""
+    def _line_now(self, record: Mapping[str, Any]) -> Line:
+        return self._clock(), members(record)
+
+    def _write(self, lines: Sequence[Line], exchanges: Sequence[Exchange] = ()) -> None:
+        """Appends one line a record, all or none; the last ones are those of ``exchanges``."""
         assert self._file is not None
         position = self.chain.position
-        now = self._clock()
         try:
-            sealed = [
-                self.chain.seal(now if each.at is None else each.at, each.members) for each in lines
-            ]
+            sealed = self.chain.seal(lines)
             data = b"".join(sealed)
             _write_all(self._file, data)
         except BaseException as error:
@@ -286,13 +285,14 @@ class ChainWriter:
         self._size += len(data)
         self._dirty = True
         if self._on_written is not None:
-            chain, seqs = self.chain.id, itertools.count(position.seq + 1)
+            whose = [*[None] * (len(lines) - len(exchanges)), *exchanges]
+            first, chain = position.seq + 1, self.chain.id
             self._give_out(
                 [
-                    Written(
-                        now if each.at is None else each.at, chain, seq, line[:-1], each.exchange
+                    Written(at, chain, first + n, line[:-1], exchange)
+                    for n, ((at, _), line, exchange) in enumerate(
+                        zip(lines, sealed, whose, strict=True)
                     )
-                    for each, line, seq in zip(lines, sealed, seqs, strict=False)
                 ]
             )
 
@@ -349,7 +349,7 @@ class ChainWriter:
         # First said and on the disk, then done: a crash between leaves files, never a riddle.
         record = retention.record_of(self._folder, doomed)
         if record["deleted"]:
-            self._write([Line(None, members(record))])
+            self._write([self._line_now(record)])
             self._sync()
         for file in doomed:
             file.delete()
@@ -379,6 +379,6 @@ class ChainWriter:
 
 
 def _write_all(file: LogFile, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[file.write(bytes(view)) :]
+    written = file.write(data)
+    while written < len(data):
+        written += file.write(data[written:])

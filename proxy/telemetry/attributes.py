@@ -110,13 +110,13 @@ class Describer:
         if exchange.stream and first is not None:
             found[names.RESPONSE_TIME_TO_FIRST_CHUNK] = max(0.0, first - exchange.timing.start)
         for name, count in exchange.usage.items():
-            attribute = _counter(name)
+            attribute = counter(name)
             if attribute is not None:
                 found[attribute] = int64(count)
         return found
 
     def shared(self, exchange: Exchange, error: str | None) -> Attributes:
-        """What comes back from exchange to exchange: it follows from ``shape`` of the same two."""
+        """What comes back from exchange to exchange: it follows from ``shape``, once ``error`` does."""
         found = self._who(exchange)
         found.update(self._answer(exchange))
         found[names.VERDICT] = exchange.verdict.value
@@ -221,15 +221,14 @@ def _settings(exchange: Exchange) -> Iterator[tuple[str, Value]]:
 
 
 @lru_cache(maxsize=256)
-def _counter(name: str) -> str | None:
+def counter(name: str) -> str | None:
     """The attribute of a counter by its wire name, of which there are few."""
     return names.USAGE.get(name.rpartition(".")[2])
 
 
-def shape(exchange: Exchange, error: str | None) -> tuple[Hashable, ...]:
-    """All values that ``Describer.shared`` goes by; few of them come in many combinations.
-
-    ``error`` is ``Describer.error_type`` of the exchange.
+def shape(exchange: Exchange) -> tuple[Hashable, ...]:
+    """All values of an exchange that ``Describer.shared``, its name and its error go by; few of them
+    come in many combinations.
     """
     violations = exchange.violations
     return (
@@ -247,7 +246,7 @@ def shape(exchange: Exchange, error: str | None) -> tuple[Hashable, ...]:
         exchange.inspection,
         exchange.ended,
         exchange.profile,
-        error,
+        exchange.error_type,
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from teeline.proxy.background import Background
@@ -33,6 +33,7 @@ Key = tuple[Part, ...]
 Value = int | tuple[list[int], float]
 """A counter's number, or a histogram's buckets and the sum of what fell into them."""
 Settle = Callable[[float], Awaitable[None]]
+_Shape = tuple[Hashable, ...]
 Observe = Callable[[], Mapping[Key, int]]
 
 SERIES: Final = 2000
@@ -40,9 +41,13 @@ SERIES: Final = 2000
 OVERFLOW: Final[Key] = ("\0overflow",)  # no upstream and no other part can be named so
 _REASONS = 32
 _KEPT = 1024
+_INPUT: Final = ("prompt_tokens", "input_tokens")
+_OUTPUT: Final = ("completion_tokens", "output_tokens")
 _UNSETTLED: Final = frozenset({names.OTHER, OTHER_ERROR})
 _QUEUE = 65536
-_BATCH = 256
+_BATCH = (
+    64  # as the others' batches, so that exchanges are read while the processor's caches have them
+)
 _INTERVAL = 0.2
 _CLOSING = 2.0
 
@@ -78,15 +83,19 @@ class Numbers:
             key = OVERFLOW
         counts[key] = counts.get(key, 0) + count
 
-    def record(self, key: Key, value: float) -> None:
-        """One value of a histogram; a bucket takes values up to its bound, bound included."""
+    def record(self, key: Key, values: Sequence[float]) -> None:
+        """Values of a histogram; a bucket takes values up to its bound, bound included."""
+        if not values:
+            return
         histogram = self._histograms.get(key)
         if histogram is None:
             if len(self._histograms) >= self._limit:
                 key = OVERFLOW
             histogram = self._histograms.setdefault(key, _Histogram(len(self._bounds) + 1))
-        histogram.buckets[bisect_left(self._bounds, value)] += 1
-        histogram.sum += value
+        buckets, bounds = histogram.buckets, self._bounds
+        for value in values:
+            buckets[bisect_left(bounds, value)] += 1
+        histogram.sum += sum(values)
 
     def snapshot(self) -> Series:
         if self.instrument.kind is not Kind.HISTOGRAM:
@@ -161,7 +170,6 @@ class _Keys(NamedTuple):
 
     exchanges: Key
     skipped: Key | None
-    upstream: Key
     client: Key | None
     """Of the GenAI histograms; only operations that the conventions know have them."""
     duration: Key
@@ -172,10 +180,10 @@ class _Keys(NamedTuple):
 
 
 class Recorder:
-    """What a closed exchange and a violation add; used by one thread at a time.
+    """What closed exchanges and violations add; used by one thread at a time.
 
-    The keys of the series are worked out once for all exchanges that have the same names, status and
-    outcome, as most do.
+    Exchanges that have the same names, status and outcome, as most do, add to the same series: these
+    are found once for all of them in a batch, and their keys are kept.
     """
 
     def __init__(self, meter: Meter, servers: Mapping[str, Server]) -> None:
@@ -190,38 +198,48 @@ class Recorder:
         self._violations = meter[instruments.VIOLATIONS]
         self._skipped = meter[instruments.INSPECTION_SKIPPED]
         self._lag = meter[instruments.INSPECTION_LAG]
-        self._known: dict[Hashable, _Keys] = {}
+        self._known: dict[_Shape, _Keys] = {}
 
     def violation(self, exchange: Exchange, violation: Violation) -> None:
         rule = violation.rule
         severity, side = violation.severity.word, rule.side.value
         self._violations.add((exchange.upstream, rule.id, severity, side))
 
-    def exchange(self, exchange: Exchange, at: float) -> None:
-        """``at``: when the verdict stood."""
-        keys = self._keys(exchange)
-        self._exchanges.add(keys.exchanges)
+    def exchanges(self, closed: Iterable[tuple[Exchange, float]]) -> None:
+        """Each with the time at which its verdict stood."""
+        alike: dict[_Shape, list[Exchange]] = {}
+        lags: dict[str, list[float]] = {}
+        for exchange, at in closed:
+            shape = _shape(exchange)
+            group = alike.get(shape)
+            if group is None:
+                group = alike[shape] = []
+            group.append(exchange)
+            end = exchange.timing.end
+            if end is not None:
+                lags.setdefault(exchange.upstream, []).append(at - end if at > end else 0.0)
+        for shape, group in alike.items():
+            self._record(self._keys(shape, group[0]), group)
+        for upstream, values in lags.items():
+            self._lag.record((upstream,), values)
+
+    def _record(self, keys: _Keys, alike: Sequence[Exchange]) -> None:
+        self._exchanges.add(keys.exchanges, len(alike))
         if keys.skipped is not None:
-            self._skipped.add(keys.skipped)
-        end = exchange.timing.end
-        if end is not None:
-            self._lag.record(keys.upstream, max(0.0, at - end))
-        if keys.client is not None:
-            self._record_client(exchange, keys, keys.client)
+            self._skipped.add(keys.skipped, len(alike))
+        if keys.client is None:
+            return
+        self._duration.record(keys.duration, list(_durations(alike)))
+        streams = [e for e in alike if e.stream and e.timing.first_event is not None]
+        if streams:
+            self._first.record(keys.client, list(_first_chunks(streams)))
+            between = map(time_per_chunk, streams)
+            self._between.record(keys.client, [each for each in between if each is not None])
+        usages = [exchange.usage for exchange in alike]
+        self._tokens.record(keys.input, list(_reported(usages, _INPUT)))
+        self._tokens.record(keys.output, list(_reported(usages, _OUTPUT)))
 
-    def _record_client(self, exchange: Exchange, keys: _Keys, who: Key) -> None:
-        timing = exchange.timing
-        if timing.end is not None:
-            self._duration.record(keys.duration, max(0.0, timing.end - timing.start))
-        if exchange.stream and timing.first_event is not None:
-            self._first.record(who, max(0.0, timing.first_event - timing.start))
-            if (between := time_per_chunk(exchange)) is not None:
-                self._between.record(who, between)
-        for kind, count in reported_tokens(exchange.usage):
-            self._tokens.record(keys.input if kind == "input" else keys.output, count)
-
-    def _keys(self, exchange: Exchange) -> _Keys:
-        shape = _shape(exchange)
+    def _keys(self, shape: _Shape, exchange: Exchange) -> _Keys:
         keys = self._known.get(shape)
         if keys is None:
             keys = self._new_keys(exchange)
@@ -245,7 +263,6 @@ class Recorder:
         return _Keys(
             exchanges=(upstream, operation, model, *verdicts, ended),
             skipped=None if whole else (upstream, reason),
-            upstream=(upstream,),
             client=who if exchange.operation in names.OPERATIONS else None,
             duration=(*who, error),
             input=(*who, "input"),
@@ -260,7 +277,7 @@ class Recorder:
         return word if self._reasons.admit(word) else names.OTHER
 
 
-def _shape(exchange: Exchange) -> tuple[Hashable, ...]:
+def _shape(exchange: Exchange) -> _Shape:
     """All values that the keys of an exchange's series follow from."""
     violations = exchange.violations
     return (
@@ -276,6 +293,22 @@ def _shape(exchange: Exchange) -> tuple[Hashable, ...]:
     )
 
 
+def _durations(exchanges: Iterable[Exchange]) -> Iterator[float]:
+    """Seconds from each one's start to its end."""
+    for exchange in exchanges:
+        timing = exchange.timing
+        if timing.end is not None:
+            yield timing.end - timing.start if timing.end > timing.start else 0.0
+
+
+def _first_chunks(streams: Iterable[Exchange]) -> Iterator[float]:
+    """Seconds from each one's start to its first event."""
+    for exchange in streams:
+        first = exchange.timing.first_event
+        if first is not None:
+            yield max(0.0, first - exchange.timing.start)
+
+
 def time_per_chunk(exchange: Exchange) -> float | None:
     """Seconds between two events of a stream, on the average; None for fewer than two."""
     timing = exchange.timing
@@ -286,12 +319,20 @@ def time_per_chunk(exchange: Exchange) -> float | None:
 
 def reported_tokens(usage: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """Tokens by ``input`` and ``output``, where a relay reported them."""
-    count = usage.get("prompt_tokens", usage.get("input_tokens"))
-    if count is not None and 0 <= count < 2**63:
-        yield "input", count
-    count = usage.get("completion_tokens", usage.get("output_tokens"))
-    if count is not None and 0 <= count < 2**63:
-        yield "output", count
+    for kind, called in (("input", _INPUT), ("output", _OUTPUT)):
+        for count in _reported((usage,), called):
+            yield kind, count
+
+
+def _reported(usages: Iterable[Mapping[str, int]], called: tuple[str, str]) -> Iterator[int]:
+    """Counts of tokens, under the first of two names that a usage has."""
+    one, other = called
+    for usage in usages:
+        count = usage.get(one)
+        if count is None:
+            count = usage.get(other)
+        if count is not None and 0 <= count < 2**63:
+            yield count
 
 
 class MetricsSink:
@@ -363,10 +404,8 @@ class MetricsSink:
         return {(upstream,): count for upstream, count in counts.items()}
 
     def _record(self, batch: Sequence[tuple[Exchange, Violation | None, float]]) -> bool:
-        recorder = self._recorder
-        for exchange, violation, at in batch:
+        for exchange, violation, _ in batch:
             if violation is not None:
-                recorder.violation(exchange, violation)
-            else:
-                recorder.exchange(exchange, at)
+                self._recorder.violation(exchange, violation)
+        self._recorder.exchanges((each, at) for each, violation, at in batch if violation is None)
         return True

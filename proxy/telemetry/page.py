@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from teeline.proxy.telemetry import damping, metrics, names
+from teeline.proxy.telemetry import damping, metrics, names, queues
 from teeline.proxy.telemetry.instruments import INSTRUMENTS, Instrument
 from teeline.proxy.telemetry.prometheus import metric_name
 
@@ -95,7 +95,9 @@ _VARIABLES: Final[Mapping[str, str]] = {
     "OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG": "which clean exchanges have spans; those that "
     "broke a rule (warn, fail) always have. `parentbased_traceidratio` and `0.1` spare nine tenths "
     "of what spans cost",
-    "OTEL_BSP_*, OTEL_BLRP_*": "queues of spans and log records",
+    "OTEL_BSP_*, OTEL_BLRP_*": "queues of spans "
+    f"({queues.SPANS.capacity}, sent {queues.SPANS.batch} at a time) and of log records "
+    f"({queues.LOGS.capacity}, sent {queues.LOGS.batch} at a time)",
     "OTEL_METRIC_EXPORT_INTERVAL": "milliseconds between two exports of metrics, 60000",
     "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "`cumulative`, `delta`, `lowmemory`",
     "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT, OTEL_SPAN_EVENT_COUNT_LIMIT": "bounds, to be lowered only",

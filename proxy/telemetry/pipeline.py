@@ -163,15 +163,40 @@ class Outlet(Generic[Source, Built]):
         self._export = export
         self._shutdown = shutdown
         self._stopped = False
+        self._built: list[Built] = []
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        """Records that were added and not sent yet, those that the sampler left out among them."""
+        return self._waiting
 
     def send(self, batch: Sequence[Source]) -> bool:
-        """Never raises: the SDK would log a traceback. After ``stop`` everything counts as lost."""
-        self._tally.take(len(batch))
-        if self._stopped:
-            self._tally.lost(len(batch), "shut down before they were sent")
-            return False
+        """As ``add``, then ``release``."""
+        self.add(batch)
+        return self.release()
+
+    def add(self, batch: Sequence[Source]) -> None:
+        """Builds records, which wait to be sent; in the books they still wait in the queue."""
+        self._waiting += len(batch)
+        for source in batch:
+            try:
+                item = self._build(source)
+            except Exception as error:  # noqa: BLE001  one bad record must not take its batch along
+                self._tally.lost(1, f"{type(error).__name__} while building")
+                continue
+            if item is not None:
+                self._built.append(item)
+
+    def release(self) -> bool:
+        """Sends what was added. Never raises: the SDK would log a traceback. After ``stop`` all of it
+        counts as lost.
+        """
+        built, self._built = self._built, []
+        self._tally.take(self._waiting)
+        self._waiting = 0
         done = True
-        for part in self._parts(self._built(batch)):
+        for part in self._parts(built):
             done = self._sent(part) and done
         return done
 
@@ -214,18 +239,6 @@ class Outlet(Generic[Source, Built]):
             self._stopped = True
             self._shutdown()
 
-    def _built(self, batch: Sequence[Source]) -> list[Built]:
-        built: list[Built] = []
-        for source in batch:
-            try:
-                item = self._build(source)
-            except Exception as error:  # noqa: BLE001  one bad record must not take its batch along
-                self._tally.lost(1, f"{type(error).__name__} while building")
-                continue
-            if item is not None:
-                built.append(item)
-        return built
-
 
 class Sampling:
     """The sampler's decision for an exchange, and the contexts that follow from its ids."""
@@ -235,6 +248,8 @@ class Sampling:
         # What these decide needs no asking, which costs more than the rest of a span's context.
         self._always = sampler is ALWAYS_ON
         self._by_parent = sampler is DEFAULT_ON
+        self.roots = self._always or self._by_parent
+        """Whether each exchange that has no parent is sampled, whatever it is."""
 
     def decide(self, exchange: Exchange, name: str, *, keep: bool) -> SamplingResult:
         """``keep`` overrules the sampler, which decides on clean traffic alone.

@@ -11,7 +11,10 @@ of its own for each; size, batch and delay are those of the SDK's settings.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
+from typing import Final
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
@@ -36,6 +39,9 @@ from teeline.proxy.telemetry.queues import Queueing
 from teeline.proxy.telemetry.spanwriter import SpanWriter
 from teeline.proxy.telemetry.wire import ByteExporter
 from teeline.validators.model import Exchange, Violation
+
+_BUILT: Final = 64
+"""Spans that are built at once, at most."""
 
 
 class Builder:
@@ -71,9 +77,18 @@ class Builder:
         else:
             self._outlet = Outlet(tally, self.span, self._send, exporter.shutdown)
 
-    def export(self, exchanges: Sequence[Exchange]) -> bool:
-        """Whether the collector took the spans of these exchanges; blocks until that is known."""
-        return self._outlet.send(exchanges)
+    @property
+    def waiting(self) -> int:
+        """Exchanges whose spans are not sent yet."""
+        return self._outlet.waiting
+
+    def add(self, exchanges: Sequence[Exchange]) -> None:
+        """Builds the spans of these exchanges, which wait to be sent."""
+        self._outlet.add(exchanges)
+
+    def export(self) -> bool:
+        """Whether the collector took all spans that waited; blocks until that is known."""
+        return self._outlet.release()
 
     def stop(self) -> None:
         """Ends retries that are under way."""
@@ -115,17 +130,29 @@ class Builder:
 
 
 class SpanPipeline:
-    """The queue, thread and exporter of spans. ``add`` is all that the event loop pays."""
+    """The queue, thread and exporter of spans. ``add`` is all that the event loop pays.
+
+    Spans are built a few at a time, soon after their exchanges ended, and sent in batches: as bytes
+    they take a tenth of the memory, and an exchange is read while the processor's caches have it.
+    """
 
     def __init__(self, builder: Builder, tally: Tally, queueing: Queueing) -> None:
         self._builder = builder
         self._tally = tally
+        self._batch = queueing.batch
+        self._at_once = queueing.batch // math.ceil(queueing.batch / _BUILT)
+        # Four rounds, two of which what was built waits: nothing waits longer than it may.
+        delay = queueing.delay_ms / 1000
+        self._delay = delay / 2
+        self._since = 0.0
         self._background: Background[Exchange] = Background(
             "teeline-spans",
-            self._export,
+            self._build,
             capacity=queueing.capacity,
-            batch=queueing.batch,
-            interval=queueing.delay_ms / 1000,
+            batch=self._at_once,
+            interval=delay / 4,
+            tick=self._tick,
+            finish=self._export,
         )
 
     def start(self) -> None:
@@ -151,6 +178,18 @@ class SpanPipeline:
             return False
         return await self._background.stop(deadline)
 
-    def _export(self, exchanges: list[Exchange]) -> bool:
-        self._builder.export(exchanges)
-        return True  # what the collector didn't take is lost, and counted
+    def _build(self, exchanges: list[Exchange]) -> bool:
+        if not self._builder.waiting:
+            self._since = time.monotonic()
+        self._builder.add(exchanges)
+        if self._builder.waiting + self._at_once > self._batch:
+            self._export()
+        return True  # what the collector doesn't take is lost, and counted
+
+    def _tick(self, flush: bool) -> None:
+        if flush or time.monotonic() - self._since >= self._delay:
+            self._export()
+
+    def _export(self) -> None:
+        if self._builder.waiting:
+            self._builder.export()

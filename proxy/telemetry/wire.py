@@ -15,6 +15,8 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
+from teeline.proxy.text import int64
+
 _LONGEST: Final = 0x100
 """Content of this many bytes is begun anew each time."""
 
@@ -84,52 +86,85 @@ def any_value(value: Any) -> bytes:
     raise TypeError(f"no attribute: {type(value).__name__}")
 
 
+class KeyWriter:
+    """Writes KeyValue messages of one key, under one field of the message that they stand in."""
+
+    __slots__ = ("_before", "_doubles", "_numbers", "_texts")
+
+    def __init__(self, field: int, key: str) -> None:
+        # What stands before the content of a value, all lengths and tags, follows from its type and size.
+        self._before = _TAGS[field], message(1, key.encode()) + _TAGS[2]
+        self._texts: dict[int, bytes] = {}
+        self._numbers = tuple(self._header(_INT_VALUE << 3 | _VARINT, b"", n) for n in range(11))
+        self._doubles = self._header(_DOUBLE_VALUE << 3 | _FIXED64, b"", _DOUBLE.size)
+
+    def text(self, value: str) -> bytes:
+        content = value.encode()
+        size = len(content)
+        header = self._texts.get(size)
+        if header is None:
+            header = self._header(_STRING_VALUE << 3 | _BYTES, varint(size), size)
+            if size < _LONGEST:
+                self._texts[size] = header
+        return header + content
+
+    def whole(self, value: int) -> bytes:
+        """OverflowError for a number that ``int64`` changes."""
+        if 0 <= value < 0x80:
+            return self._numbers[1] + _SHORT[value]
+        if 0x80 <= value < 0x4000:
+            content = (value & 0x7F | 0x80 | value >> 7 << 8).to_bytes(2, "little")
+            return self._numbers[2] + content
+        if int64(value) != value:
+            raise OverflowError("no attribute: a number of more than 64 bits")
+        content = varint(value)
+        return self._numbers[len(content)] + content
+
+    def double(self, value: float) -> bytes:
+        return self._doubles + _DOUBLE.pack(value)
+
+    def other(self, value: Any) -> bytes:
+        """As ``any_value``."""
+        content = any_value(value)
+        field, key = self._before
+        inner = key + varint(len(content)) + content
+        return field + varint(len(inner)) + inner
+
+    def _header(self, kind: int, length: bytes, size: int) -> bytes:
+        field, key = self._before
+        value = bytes((kind,)) + length
+        inner = key + varint(len(value) + size) + value
+        return field + varint(len(inner) + size) + inner
+
+
 class AttributeWriter:
-    """Writes KeyValue messages under one field of the message that they stand in."""
+    """Writes attributes under one field of the message that they stand in."""
 
     def __init__(self, field: int) -> None:
         self._field = field
-        self._headers: dict[str, dict[int, bytes]] = {}
+        self._keys: dict[str, KeyWriter] = {}
+
+    def key(self, name: str) -> KeyWriter:
+        """Names are of ours, so there are few of these."""
+        known = self._keys.get(name)
+        if known is None:
+            known = self._keys[name] = KeyWriter(self._field, name)
+        return known
 
     def attributes(self, attributes: Mapping[str, Any]) -> bytes:
         """One message an attribute; TypeError where a value is none."""
-        # What stands before the content of a value, all lengths and tags, follows from its key, its
-        # type and its size. Keys are names of ours, so there are few of these.
-        headers, parts = self._headers, []
-        for key, value in attributes.items():
-            kind = type(value)
+        parts = []
+        for name, value in attributes.items():
+            key, kind = self.key(name), type(value)
             if kind is str:
-                tag, content = _STRING_VALUE, value.encode()
+                parts.append(key.text(value))
             elif kind is int:
-                tag, content = _INT_VALUE, varint(value)
+                parts.append(key.whole(value))
             elif kind is float:
-                tag, content = _DOUBLE_VALUE, _DOUBLE.pack(value)
+                parts.append(key.double(value))
             else:
-                parts.append(self._other(key, value))
-                continue
-            known = headers.get(key)
-            header = None if known is None else known.get(len(content) << 3 | tag)
-            if header is None:
-                header = self._new_header(key, tag, len(content))
-            parts += header, content
+                parts.append(key.other(value))
         return b"".join(parts)
-
-    def _other(self, key: str, value: Any) -> bytes:
-        return message(self._field, message(1, key.encode()) + message(2, any_value(value)))
-
-    def _new_header(self, key: str, tag: int, size: int) -> bytes:
-        header = self._header(key, tag, size)
-        if size < _LONGEST:
-            self._headers.setdefault(key, {})[size << 3 | tag] = header
-        return header
-
-    def _header(self, key: str, kind: int, size: int) -> bytes:
-        if kind == _STRING_VALUE:
-            value = _TAGS[kind] + varint(size)
-        else:
-            value = bytes((kind << 3 | (_VARINT if kind == _INT_VALUE else _FIXED64),))
-        inner = message(1, key.encode()) + _TAGS[2] + varint(len(value) + size) + value
-        return _TAGS[self._field] + varint(len(inner) + size) + inner
 
 
 @runtime_checkable

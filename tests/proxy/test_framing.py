@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from teeline.proxy import framing
@@ -15,9 +17,9 @@ def taken(body: Body, *pieces: bytes) -> tuple[bytes, bytes]:
     """What belongs to the body, and the content in it."""
     framed = content = b""
     for piece in pieces:
-        count = body.take(piece)
+        content += body.take(piece)
+        count = body.taken
         framed += piece[:count]
-        content += body.payload
         if body.done or body.broken:
             break
     return framed, content
@@ -151,3 +153,17 @@ def test_what_is_kept_of_sizes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     for size in range(1, 10):
         taken(ChunkedBody(), b"%x\r\n%b\r\n" % (size, b"d" * size))
     assert list(framing._sizes) == [b"1\r\n", b"2\r\n", b"3\r\n"]
+
+
+@pytest.mark.parametrize("body", [Body(), LengthBody(10_000), ChunkedBody()])
+@pytest.mark.parametrize("piece", [b"400\r\n" + b"x" * 1024 + b"\r\n", b"400\r\n" + b"x" * 500])
+def test_nothing_of_a_piece_is_kept(body: Body, piece: bytes) -> None:
+    """A stream may be silent for hours behind a piece of 64 KiB."""
+    piece = bytes(bytearray(piece))  # of which nobody else knows
+    before = sys.getrefcount(piece)
+    content = body.take(piece)
+    if content is piece:
+        del content
+    else:
+        assert sys.getrefcount(content) == 2  # this name, and the count's own
+    assert sys.getrefcount(piece) == before

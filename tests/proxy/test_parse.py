@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from teeline.proxy.form import Usual
 from teeline.proxy.head import AnswerHead, RequestHead
 from teeline.proxy.parse import MAX_FIELDS, HeadError, HeadReader
 
@@ -22,9 +23,10 @@ def test_a_request_is_the_same_however_it_is_cut(cut: int) -> None:
     found = reader.request(REQUEST[cut:] + b"abc")
     assert found is not None
     head, rest = found
-    assert (head.method, head.target, head.version) == (b"POST", b"/v1/x?a", b"HTTP/1.1")
+    form = head.form
+    assert (form.method, form.target, form.version) == (b"POST", b"/v1/x?a", b"HTTP/1.1")
     assert head.lines == [b"Host: h", b"X-Empty:", b"X-Blank:  a \t", b"Content-Length: 3"]
-    assert head.fields[2] == (b"X-Blank", b"a")
+    assert head.headers[2] == ("X-Blank", "a")
     assert (head.length, rest) == (3, b"abc")
 
 
@@ -34,7 +36,7 @@ def test_an_answer_is_the_same_however_it_is_cut(cut: int) -> None:
     assert reader.answer(ANSWER[:cut]) is None
     found = reader.answer(ANSWER[cut:])
     assert found is not None
-    assert (found[0].start, found[0].status) == (b"HTTP/1.1 200 All right", 200)
+    assert (found[0].form.start, found[0].status) == (b"HTTP/1.1 200 All right", 200)
     assert found[0].lines == [b"X: \xe9", b"content-length:0"]
 
 
@@ -44,7 +46,7 @@ def test_empty_lines_before_a_request_are_skipped_and_begin_none() -> None:
     assert not reader.begun
     found = reader.request(b"\r\n" + REQUEST)
     assert found is not None
-    assert found[0].method == b"POST"
+    assert found[0].form.method == b"POST"
 
 
 BAD_REQUESTS = {
@@ -183,6 +185,7 @@ def test_two_requests_are_one_and_the_bytes_of_the_other() -> None:
 
 ASKED = (
     b"POST /v1/x?a HTTP/1.1\r\nHost: h\r\nX-Id: a1\r\nConnection: keep-alive\r\n"
+    b"traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
     b"Content-Length: 3\r\nTE: trailers\r\n\r\n"
 )
 ANSWERED = (
@@ -200,49 +203,60 @@ def taken(reader: HeadReader, data: bytes, *, answer: bool) -> object:
     if found is None:
         return None
     head, rest = found
+    form = head.form
     said: tuple[object, ...]
     if isinstance(head, RequestHead):
-        said = (head.method, head.target, head.version, head.forwarded(b"/t", b"up"))
-        said += (head.event(b"/t"), head.switches)
+        said = (head.form.method, head.form.target, head.form.version, head.event(b"/t"))
+        said += (head.forwarded(b"/t", b"up"), head.forwarded(b"/t", b"up", upgrade=True))
     else:
         assert isinstance(head, AnswerHead)
-        said = (head.start, head.status, head.forwarded(), head.event(), head.framing(b"GET"))
-    same = (head.lines, list(head.fields), head.headers, head.length, head.chunked, head.options)
-    return (*same, head.persistent, head.has_host, head.upgrade, head.trace, *said, rest)
+        said = (head.form.start, head.status, head.event(), head.framing(b"GET"))
+        said += (head.forwarded(), head.forwarded(b"close", chunked=False))
+    same = (head.raw, head.lines, head.headers, head.length, head.trace, form.chunked, form.listed)
+    return (*same, form.persistent, form.has_host, form.switches, form.special, *said, rest)
 
 
-def known(first: bytes, *, answer: bool) -> HeadReader:
-    reader = HeadReader()
-    assert taken(reader, first, answer=answer)
+def known(first: bytes, usual: Usual | None = None, *, answer: bool) -> HeadReader:
+    """A reader to which a head's form is known: the same with another value came twice."""
+    reader = HeadReader(usual=usual)
+    for head in (first.replace(b"X-", b"X-Y"), first.replace(b": 3", b": 4"), first, first):
+        assert taken(reader, head, answer=answer)
     return reader
 
 
 def same_as_alone(first: bytes, second: bytes, *, answer: bool = False) -> None:
-    """What is said of a head doesn't depend on the one before."""
-    alone = taken(HeadReader(), second, answer=answer)
-    assert taken(known(first, answer=answer), second, answer=answer) == alone
+    """What is said of a head doesn't depend on the ones before, on its connection or on others."""
+    alone, usual = taken(HeadReader(), second, answer=answer), Usual()
+    assert taken(known(first, usual, answer=answer), second, answer=answer) == alone
+    assert taken(HeadReader(usual=usual), second, answer=answer) == alone
 
 
-@pytest.mark.parametrize("first", [ASKED, ANSWERED])
 @pytest.mark.parametrize("rest", [b"", b"abc", b"abcGET / HTTP/1.1\r\n"])
-def test_a_head_that_comes_again_is_the_same_head(first: bytes, rest: bytes) -> None:
-    answer = first is ANSWERED
+def test_a_request_head_that_comes_again_is_the_same_head(rest: bytes) -> None:
+    """What was made of it, for the upstream and for the inspector, is made once."""
     reader = HeadReader()
-    once = reader.answer(first) if answer else reader.request(first)
-    again = reader.answer(first + rest) if answer else reader.request(first + rest)
+    once, again = reader.request(ASKED), reader.request(ASKED + rest)
     assert once is not None
     assert again is not None
     assert again[0] is once[0]
     assert again[1] == rest
-    same_as_alone(first, first + rest, answer=answer)
+    same_as_alone(ASKED, ASKED + rest)
+
+
+@pytest.mark.parametrize("rest", [b"", b"abc", b"abcHTTP/1.1 200 OK\r\n\r\n"])
+def test_an_answer_head_that_comes_again_is_what_it_was(rest: bytes) -> None:
+    same_as_alone(ANSWERED, ANSWERED + rest, answer=True)
 
 
 VALUES = [
     (ASKED, b"X-Id: a1", b"X-Id: b2 c, d;e"),
     (ASKED, b"Content-Length: 3", b"Content-Length: 12345"),
+    (ASKED, b"TE: trailers", b"TE: trailers, deflate"),
+    (ASKED, b"-0af7651916cd43dd8448eb211c80319c-", b"-1bf7651916cd43dd8448eb211c80319d-"),
     (ANSWERED, b"12:00:00", b"12:00:01"),
     (ANSWERED, b"req_1", b"req_20"),
     (ANSWERED, b"Content-Length: 3", b"Content-Length: 0"),
+    (ANSWERED, b"timeout=5", b"timeout=5, max=99"),
 ]
 
 
@@ -259,6 +273,24 @@ def test_values_that_cannot_be_misread_need_no_parser(monkeypatch: pytest.Monkey
     for first, before, after in VALUES:
         reader, answer = (asking, False) if first is ASKED else (answering, True)
         assert isinstance(taken(reader, first.replace(before, after), answer=answer), tuple)
+
+
+def test_a_further_connection_to_the_same_place_needs_no_parser(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain, usual, usual_answer = ASKED.replace(b"?a", b""), Usual(), Usual()
+    known(plain, usual, answer=False)
+    known(ANSWERED, usual_answer, answer=True)
+    monkeypatch.setattr("teeline.proxy.parse._judged", None)
+    assert taken(HeadReader(usual=usual), plain.replace(b"a1", b"b2"), answer=False)
+    assert taken(HeadReader(usual=usual_answer), ANSWERED.replace(b"_1", b"_2"), answer=True)
+
+
+@pytest.mark.parametrize("target", [b"/v1/x?key=secret", b"/" + b"secret" * 40])
+def test_a_target_that_may_hold_a_key_does_not_outlive_its_connection(target: bytes) -> None:
+    usual = Usual()
+    known(ASKED.replace(b"/v1/x?a", target), usual, answer=False)
+    assert usual.form is None
 
 
 OTHER_LINES = [
@@ -308,25 +340,24 @@ def test_an_answer_with_any_value_is_what_it_would_be_alone(value: bytes, instea
     same_as_alone(ANSWERED, second, answer=True)
 
 
-def test_an_interim_head_is_not_remembered() -> None:
+def test_an_interim_head_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is remembered are the heads that come once an exchange."""
     reader = known(ANSWERED, answer=True)
     interim = reader.answer(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + ANSWERED)
     assert interim is not None
-    first = reader.answer(interim[1])
-    again = reader.answer(ANSWERED)
-    assert first is not None
-    assert again is not None
-    assert again[0] is first[0]
+    monkeypatch.setattr("teeline.proxy.parse._judged", None)
+    assert reader.answer(interim[1]) is not None
 
 
 def test_a_head_of_unusual_size_is_not_remembered() -> None:
     long = b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"a" * 5000 + b"\r\n\r\n"
-    reader = HeadReader()
+    usual = Usual()
+    reader = HeadReader(usual=usual)
     once, again = reader.request(long), reader.request(long)
     assert once is not None
     assert again is not None
     assert once[0] is not again[0]
+    assert usual.form is None
 
 
 def test_a_head_that_varies_keeps_to_the_limit() -> None:

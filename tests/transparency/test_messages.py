@@ -18,7 +18,7 @@ import brotli  # type: ignore[import-untyped]
 import pytest
 import zstandard
 
-from teeline.proxy.head import HOP_BY_HOP
+from teeline.proxy.form import HOP_BY_HOP
 from tests.proxy.raw import Message, RawUpstream, Wire, answering, client, proxy, raw_upstream, run
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

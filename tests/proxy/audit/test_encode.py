@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from teeline.proxy.audit import encode
 from teeline.proxy.audit.encode import Encoder, members
 from teeline.proxy.audit.record import exchange_record
-from teeline.validators.model import Ended, Exchange
+from teeline.validators.model import Ended, Exchange, TimelineEntry, Timing
 from tests.proxy.samples import exchange, violation
 
 CHANGES: dict[str, tuple[Any, ...]] = {
@@ -42,11 +43,12 @@ CHANGES: dict[str, tuple[Any, ...]] = {
 EVERY = [(name, value) for name, values in CHANGES.items() for value in values]
 
 
+ENCODER = Encoder()
+"""One for all, so that it remembers other exchanges than the one that it is given."""
+
+
 def same(encoder: Encoder, made: Exchange) -> None:
-    written = orjson.loads(b"{%b}" % encoder.exchange(made))
-    expected = exchange_record(made)
-    assert written == expected
-    assert list(written) == list(expected)
+    assert encoder.exchange(made) == members(exchange_record(made))
 
 
 def test_every_value_is_written_as_the_record_has_it() -> None:
@@ -80,7 +82,71 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = Encoder()
     for number in range(10):
         same(encoder, exchange(path=f"/v1/responses/{number}"))
-        assert len(encoder._request._known) <= 3
+        assert len(encoder._known) <= 3
+
+
+def test_what_is_large_is_not_kept() -> None:
+    """A peer chooses paths, models and reasons; what is kept of them is a megabyte at most."""
+    encoder = Encoder()
+    for made in (
+        exchange(model="m" * 256, path="/" + "x" * 5000),
+        exchange(finish=["stop"] * 5000),
+    ):
+        same(encoder, made)
+        assert not encoder._known
+
+
+NUMBERS = st.one_of(
+    st.integers(0, 10**6),
+    st.sampled_from(
+        [sign * 2**bits + n for sign in (1, -1) for bits in (53, 63, 64) for n in (-1, 0, 1)]
+    ),
+)
+TEXTS = st.one_of(
+    st.sampled_from(["", "req-1", 'a "b" \\', "\x1b[31m", "\ud800", "漢", "x" * 300]), st.text()
+)
+TIMES = st.floats(0, 4e9)
+PERHAPS_TIMES = st.none() | TIMES
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "id": TEXTS,
+            "trace_id": TEXTS,
+            "request_id": st.none() | TEXTS,
+            "client": TEXTS,
+            "client_key": st.sampled_from(["", "0123456789abcdef"]),
+            "model": st.none() | TEXTS,
+            "status": st.none() | NUMBERS,
+            "request_bytes": NUMBERS,
+            "response_bytes": NUMBERS,
+            "events": NUMBERS,
+            "usage": st.dictionaries(TEXTS, NUMBERS, max_size=40),
+            "finish": st.lists(TEXTS, max_size=20),
+            "violations": st.sampled_from([[], [violation()]]),
+            "ended": st.none() | st.sampled_from(Ended),
+            "timing": st.builds(
+                Timing, TIMES, PERHAPS_TIMES, PERHAPS_TIMES, PERHAPS_TIMES, PERHAPS_TIMES, TIMES
+            ),
+            "timeline": st.lists(
+                st.builds(TimelineEntry, TIMES, st.sampled_from(["read", "head"]), NUMBERS, NUMBERS)
+            ),
+        },
+    )
+)
+def test_whatever_an_exchange_holds_is_written_as_the_record_has_it(
+    changes: dict[str, Any],
+) -> None:
+    made = exchange(**changes)
+    try:
+        expected = members(exchange_record(made))
+    except TypeError:
+        with pytest.raises(TypeError):
+            ENCODER.exchange(made)
+    else:
+        assert ENCODER.exchange(made) == expected
 
 
 def test_members_have_no_braces_and_nothing_that_is_no_json() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -30,11 +31,11 @@ from tests.proxy.samples import START, exchange, violation
 SERVERS = {"my-relay": ("relay.example", 443)}
 
 
-def recorded(*made: Exchange) -> Meter:
+def recorded(*batches: Sequence[Exchange]) -> Meter:
     meter = Meter()
     recorder = Recorder(meter, SERVERS)
-    for each in made:
-        recorder.exchange(each, START + 2)
+    for batch in batches:
+        recorder.exchanges([(each, START + 2) for each in batch])
     return meter
 
 
@@ -57,14 +58,14 @@ def much(value: Value) -> int:
 
 
 def test_an_exchange_is_counted_by_what_became_of_it() -> None:
-    meter = recorded(exchange(), exchange(), exchange(violation()))
+    meter = recorded([exchange(), exchange(violation()), exchange()], [])
     passed = ("my-relay", "chat", "gpt-4o-mini", "pass", "pass", "complete")
     failed = ("my-relay", "chat", "gpt-4o-mini", "fail", "pass", "complete")
     assert values(meter, instruments.EXCHANGES) == {passed: 2, failed: 1}
 
 
 def test_genai_histograms_have_the_conventions_attributes() -> None:
-    meter = recorded(exchange())
+    meter = recorded([exchange()])
     who = {
         "teeline.upstream": "my-relay",
         "gen_ai.operation.name": "chat",
@@ -98,7 +99,7 @@ def test_buckets_are_those_of_the_conventions() -> None:
 def test_a_value_on_a_bound_falls_into_the_bucket_below() -> None:
     numbers = Numbers(instruments.TOKEN_USAGE)
     for value in (1, 1.5, 4, 10**9):
-        numbers.record(("k",), value)
+        numbers.record(("k",), [value])
     ((buckets, _),) = numbers.snapshot().values.values()  # type: ignore[misc]
     assert buckets[:3] == [1, 2, 0]
     assert buckets[-1] == 1
@@ -106,7 +107,7 @@ def test_a_value_on_a_bound_falls_into_the_bucket_below() -> None:
 
 @pytest.mark.parametrize("usage", [{}, {"total_tokens": 9}, {"prompt_tokens": -1}])
 def test_tokens_that_were_not_reported_are_not_estimated(usage: dict[str, int]) -> None:
-    assert values(recorded(exchange(usage=usage)), instruments.TOKEN_USAGE) == {}
+    assert values(recorded([exchange(usage=usage)]), instruments.TOKEN_USAGE) == {}
 
 
 def test_tokens_are_read_in_the_words_of_either_api() -> None:
@@ -117,7 +118,7 @@ def test_tokens_are_read_in_the_words_of_either_api() -> None:
 
 
 def test_what_is_no_stream_has_no_times_of_chunks() -> None:
-    meter = recorded(exchange(stream=False))
+    meter = recorded([exchange(stream=False)])
     assert values(meter, instruments.TIME_TO_FIRST_CHUNK) == {}
     assert values(meter, instruments.TIME_PER_OUTPUT_CHUNK) == {}
     assert time_per_chunk(exchange(events=1)) is None
@@ -125,7 +126,7 @@ def test_what_is_no_stream_has_no_times_of_chunks() -> None:
 
 
 def test_a_failure_is_told_by_its_type_and_other_operations_are_no_genai() -> None:
-    meter = recorded(exchange(status=429), exchange(operation="models"))
+    meter = recorded([exchange(status=429), exchange(operation="models")])
     found, _ = only(meter, instruments.OPERATION_DURATION)
     assert found["error.type"] == "429"
     assert len(values(meter, instruments.EXCHANGES)) == 2
@@ -133,13 +134,13 @@ def test_a_failure_is_told_by_its_type_and_other_operations_are_no_genai() -> No
 
 def test_models_that_a_client_made_up_fold_into_one() -> None:
     made = [exchange(model=f"made-up-{n}", status=404, response_model=None) for n in range(500)]
-    meter = recorded(*made)
+    meter = recorded(made)
     ((key, count),) = values(meter, instruments.EXCHANGES).items()
     assert (key[2], count) == ("other", 500)
 
 
 def test_models_of_a_relay_that_serves_every_name_fold_beyond_a_hundred() -> None:
-    meter = recorded(*[exchange(model=f"model-{n}") for n in range(500)])
+    meter = recorded([exchange(model=f"model-{n}") for n in range(500)])
     found = {key[2] for key in values(meter, instruments.EXCHANGES)}
     assert len(found) <= 101
     assert "other" in found
@@ -152,7 +153,7 @@ def test_series_beyond_the_bound_go_into_one_that_says_so(kind: Kind) -> None:
         if kind is Kind.COUNTER:
             numbers.add((str(n),))
         else:
-            numbers.record((str(n),), 0.5)
+            numbers.record((str(n),), [0.5])
     taken = numbers.snapshot().values
     assert len(taken) == SERIES + 1
     assert taken[OVERFLOW] in (50, ([50, 0], 25.0))
@@ -161,9 +162,11 @@ def test_series_beyond_the_bound_go_into_one_that_says_so(kind: Kind) -> None:
 
 def test_what_was_not_inspected_is_counted_by_its_reason() -> None:
     meter = recorded(
-        exchange(inspection="partial (body-limit)"),
-        exchange(inspection="none (unknown-coding)"),
-        exchange(),
+        [
+            exchange(inspection="partial (body-limit)"),
+            exchange(inspection="none (unknown-coding)"),
+            exchange(),
+        ]
     )
     assert values(meter, instruments.INSPECTION_SKIPPED) == {
         ("my-relay", "body-limit"): 1,
@@ -172,7 +175,7 @@ def test_what_was_not_inspected_is_counted_by_its_reason() -> None:
 
 
 def test_what_is_known_of_one_exchange_never_counts_for_another() -> None:
-    """One recorder for all of them gives what a recorder each gives."""
+    """One recorder for all of them gives what a recorder each gives, however they come in batches."""
     changes: list[dict[str, Any]] = [
         {"upstream": "other-relay"},
         {"operation": "responses"},
@@ -188,22 +191,26 @@ def test_what_is_known_of_one_exchange_never_counts_for_another() -> None:
         {"timing": Timing(START)},
     ]
     made = [exchange(), *(exchange(**change) for change in changes)]
+    made += reversed(made)
     apart: Counter[Any] = Counter()
-    for each in (*made, *reversed(made)):
-        for series in recorded(each).snapshot():
-            for key, value in series.values.items():
-                apart[series.instrument.name, key] += much(value)
-    together = {
-        (series.instrument.name, key): much(value)
-        for series in recorded(*made, *reversed(made)).snapshot()
-        for key, value in series.values.items()
-    }
-    assert together == apart
+    for each in made:
+        apart.update(amounts(recorded([each])))
+    assert amounts(recorded(made)) == apart
+    assert amounts(recorded(*([each] for each in made))) == apart
+
+
+def amounts(meter: Meter) -> Counter[Any]:
+    """What the series hold, by metric and key."""
+    found: Counter[Any] = Counter()
+    for series in meter.snapshot():
+        for key, value in series.values.items():
+            found[series.instrument.name, key] = much(value)
+    return found
 
 
 def test_a_model_that_folded_counts_by_its_name_once_it_is_served() -> None:
     refused = {"model": "new", "status": 404, "response_model": None}
-    meter = recorded(exchange(**refused), exchange(model="new"), exchange(**refused))
+    meter = recorded([exchange(**refused)], [exchange(model="new")], [exchange(**refused)])
     counts = {key[2]: count for key, count in values(meter, instruments.EXCHANGES).items()}
     assert counts == {"other": 1, "new": 2}
 
@@ -212,7 +219,7 @@ def test_what_is_known_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "_KEPT", 3)
     recorder = Recorder(Meter(), SERVERS)
     for status in range(200, 220):
-        recorder.exchange(exchange(status=status), START)
+        recorder.exchanges([(exchange(status=status), START)])
         assert len(recorder._known) <= 3
 
 

@@ -110,6 +110,25 @@ def test_what_the_sampler_leaves_out_is_neither_sent_nor_lost() -> None:
     assert (books.exported, books.dropped) == (2, 0)
 
 
+def test_what_was_built_has_its_place_in_the_queue_until_it_is_sent() -> None:
+    sent: list[int] = []
+
+    def send(batch: Sequence[int]) -> bool:
+        sent.extend(batch)
+        return True
+
+    books = tally(capacity=2)
+    outlet = Outlet(books, lambda item: item, send, lambda: None)
+    assert books.admit() and books.admit()
+    outlet.add([1])
+    outlet.add([2])
+    assert (outlet.waiting, sent, books.admit()) == (2, [], False)
+    assert outlet.release()
+    assert (outlet.waiting, sent, books.admit()) == (0, [1, 2], True)
+    assert outlet.release()
+    assert (sent, books.exported) == ([1, 2], 2)
+
+
 def test_a_batch_beyond_what_receivers_take_is_sent_in_several_requests() -> None:
     """In its order; what one request loses is lost alone."""
     books = tally(10)

@@ -31,7 +31,7 @@ def test_all_names_are_names_to_prometheus() -> None:
 def test_every_line_is_a_comment_or_a_sample() -> None:
     meter = Meter()
     recorder = Recorder(meter, {"my-relay": ("relay.example", 443)})
-    recorder.exchange(exchange(violation(), inspection="partial (body-limit)"), START + 2)
+    recorder.exchanges([(exchange(violation(), inspection="partial (body-limit)"), START + 2)])
     recorder.violation(exchange(), violation())
     meter.observe(instruments.AUDIT_LOST, lambda: {(): 3})
     lines = render(meter.snapshot()).splitlines()
@@ -42,7 +42,7 @@ def test_every_line_is_a_comment_or_a_sample() -> None:
 def test_buckets_are_cumulative_and_end_in_infinity() -> None:
     meter = Meter()
     for value in (0.001, 0.0011, 9.0):
-        meter[instruments.INSPECTION_LAG].record(("r",), value)
+        meter[instruments.INSPECTION_LAG].record(("r",), [value])
     page = render(meter.snapshot())
     name = "teeline_inspection_lag_seconds"
     assert f'{name}_bucket{{teeline_upstream="r",le="0.001"}} 1\n' in page
@@ -54,7 +54,7 @@ def test_buckets_are_cumulative_and_end_in_infinity() -> None:
 def test_bounds_are_exact_and_no_powers_of_ten() -> None:
     meter = Meter()
     key = ("r", *[None] * (len(instruments.TOKEN_USAGE.attributes) - 1))
-    meter[instruments.TOKEN_USAGE].record(key, 1)
+    meter[instruments.TOKEN_USAGE].record(key, [1])
     bounds = re.findall(r'le="([^"]+)"', render(meter.snapshot()))
     assert bounds == [*(str(4**power) for power in range(14)), "+Inf"]
 

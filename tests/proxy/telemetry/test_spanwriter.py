@@ -76,7 +76,14 @@ CHANGES: dict[str, Sequence[Any]] = {
     "response_id": (None, "chatcmpl-2"),
     "response_model": (None, "m2"),
     "service_tier": ("flex",),
-    "usage": ({}, {"prompt_tokens": 10**30, "completion_tokens": 0, "made_up": 4}),
+    "usage": (
+        {},
+        {"prompt_tokens": 10**30, "completion_tokens": 0, "made_up": 4},
+        {"prompt_tokens": 2**63 - 1, "completion_tokens": -(2**63)},
+        {"prompt_tokens": 127, "completion_tokens": 128, "input_tokens": 16383},
+        {"made_up": 1, "prompt_tokens": 16384},
+        {"a.cached_tokens": 1, "prompt_tokens": 3, "b.cached_tokens": 2},
+    ),
     "finish": ([], ["stop", "\u6f22", "length"], ["stop"] * 40),
     "error_type": ("server_error", "no word at all"),
     "marks": (Marks(fingerprint="fp_1"), Marks(fingerprint="not a word")),
@@ -106,6 +113,17 @@ def test_what_is_kept_of_one_exchange_never_shows_in_another() -> None:
         pair.same(exchange(), exchange(**changes))
 
 
+def test_a_name_that_folds_shows_once_it_is_admitted() -> None:
+    """What was written of an exchange with a name that nobody knew is not kept."""
+    pair = Pair()
+    unknown = {"model": "new", "status": 404, "response_model": None}
+    for changes in (unknown, unknown, {"model": "new"}, unknown):
+        request = pair.same(exchange(**changes))
+    assert request.resource_spans[0].scope_spans[0].spans[0].name == "chat new"
+    for number in range(60):
+        pair.same(exchange(error_type=f"error_{number}"), exchange(error_type="error_59"))
+
+
 def test_a_batch_is_written_as_the_sdk_writes_it() -> None:
     pair = Pair()
     for _ in range(2):
@@ -126,9 +144,20 @@ def test_a_sampler_is_asked_and_may_set_a_state() -> None:
     assert Pair(ALWAYS_OFF).writer.span(exchange()) is None
 
 
-def test_ids_that_are_no_numbers_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("trace", "span"),
+    [
+        ("x" * 32, "b" * 16),
+        ("a" * 32, ""),
+        ("1", "b" * 16),
+        ("a" * 30, "b" * 18),
+        ("a" * 30 + "  ", "b" * 16),
+        ("a" * 30 + "  ", "b" * 18),
+    ],
+)
+def test_ids_that_are_none_are_refused(trace: str, span: str) -> None:
     with pytest.raises(ValueError):
-        Pair().writer.span(exchange(trace_id="x"))
+        Pair().writer.span(exchange(trace_id=trace, span_id=span))
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,4 +165,6 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = Pair()
     for number in range(10):
         pair.same(exchange(inspection=f"partial ({number})"))
+        pair.same(exchange(usage={f"{number}.cached_tokens": 1}))
         assert len(pair.writer._shared) <= 3
+        assert len(pair.writer._counters) <= 3

@@ -37,7 +37,7 @@ def test_counters_and_histograms_are_those_of_all_processes_together() -> None:
         for _ in range(number + 1):
             made = exchange(violation()) if number == 2 else exchange()
             for each in (process, alone):
-                each.recorder.exchange(made, START + 2 + number)
+                each.recorder.exchanges([(made, START + 2 + number)])
         sums.take(process.part, process.tells())
     assert sums.values(instruments.EXCHANGES)[PASSED] == 3
     assert [series.instrument for series in sums.snapshot()] == [
@@ -49,18 +49,18 @@ def test_counters_and_histograms_are_those_of_all_processes_together() -> None:
 
 def test_only_what_changed_is_told_and_told_as_a_total() -> None:
     sums, process = Sums(), Process()
-    process.recorder.exchange(exchange(), START + 2)
+    process.recorder.exchanges([(exchange(), START + 2)])
     first = process.tells()
     assert "teeline.exchanges" in first
     sums.take(process.part, first)
     assert process.tells() == {}
-    process.recorder.exchange(exchange(), START + 2)
+    process.recorder.exchanges([(exchange(), START + 2)])
     assert process.tells()["teeline.exchanges"] == [[list(PASSED), 2]]
 
 
 def test_a_total_that_comes_twice_counts_once() -> None:
     sums, process = Sums(), Process()
-    process.recorder.exchange(exchange(), START + 2)
+    process.recorder.exchanges([(exchange(), START + 2)])
     told = process.tells()
     for _ in range(2):
         sums.take(process.part, told)
@@ -72,7 +72,7 @@ def test_what_a_dead_process_counted_stays_and_what_it_had_open_does_not() -> No
     for process, open_streams in ((dead, 5), (heir, 2)):
         streams: dict[Key, int] = {("my-relay",): open_streams}
         process.meter.observe(instruments.OPEN_STREAMS, functools.partial(dict, streams))
-        process.recorder.exchange(exchange(), START + 2)
+        process.recorder.exchanges([(exchange(), START + 2)])
         sums.take(process.part, process.tells())
     assert sums.values(instruments.OPEN_STREAMS) == {("my-relay",): 7}
     duration = sums.values(instruments.OPERATION_DURATION)

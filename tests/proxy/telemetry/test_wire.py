@@ -43,13 +43,20 @@ def test_what_is_kept_is_bounded() -> None:
     writer = AttributeWriter(ATTRIBUTES)
     for size in range(5_000):
         writer.attributes({"k": "v" * size, "n": size})
-    assert len(writer._headers) <= 256 + 10
+    assert len(writer.key("k")._texts) <= 256
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63), 10**30])
+def test_a_number_of_more_than_64_bits_is_refused_and_not_cut(value: int) -> None:
+    with pytest.raises(OverflowError):
+        AttributeWriter(ATTRIBUTES).attributes({"k": value})
 
 
 _VALUES = (
     st.text(st.characters(codec="utf-8"))
     | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
+    | st.integers(1 - 2**63, 2**63 - 1)
+    | st.integers(-3, 2**15)
     | st.floats()
 )
 
