@@ -50,7 +50,9 @@ def whole_request(request: RequestFacts) -> bytes:
     if not request.known:
         return b""
     try:
-        whole = {"outline": {"document": request.document, "texts": []}}
+        size, replaced = request.unkept, request.replaced
+        unkept = [[["messages", 0, "content"], size, replaced]] if size else []
+        whole = {"outline": {"document": request.document, "texts": unkept}}
         return json.dumps(whole).encode("ascii")
     except (RecursionError, ValueError):
         return b""  # an integer of more digits than Python writes

@@ -54,6 +54,13 @@ _TEXT: Final = HoleKind.TEXT.value
 _STRING: Final = HoleKind.STRING.value
 _NEXT: Final = HoleKind.NEXT.value
 
+_NUMBERED: Final = (
+    [_NEXT, _TEXT],
+    [_TEXT, _NEXT],
+    [_NEXT, _TEXT, _STRING],
+    [_TEXT, _STRING, _NEXT],
+)
+
 Path = tuple[str | int, ...]
 
 
@@ -83,6 +90,10 @@ class OpenText(Protocol):
         """Takes texts that it is deaf to; the last one is at this place."""
         ...
 
+    def add_all(self, texts: list[bytes]) -> None:
+        """Takes the texts, plain and not empty, of events that had the expected numbers."""
+        ...
+
     def add(self, text: bytes | str, index: int, byte: int) -> None:
         """Does what the full check does with one more piece; bytes are ASCII without escapes."""
         ...
@@ -98,6 +109,7 @@ class Cursor(Protocol):
 class Template:
     """The bytes of one event, framing and all, with holes.
 
+    ``numbered``: one of the holes is a number, before or behind the text and its padding, in this order.
     ``like`` is the value of an event that fits, ``line`` where the data line starts in the bytes.
     """
 
@@ -110,6 +122,7 @@ class Template:
         "_steps",
         "like",
         "line",
+        "numbered",
         "text",
         "to",
     )
@@ -124,26 +137,44 @@ class Template:
         )
         # Of events that may be taken many at once: nothing in them is a number, nor are there many holes.
         several = len(holes) <= _MOST_AT_ONCE and _NEXT not in [kind for kind, _, _ in self._steps]
+        kinds = [kind for kind, _, _ in self._steps]
+        self.numbered = kinds in _NUMBERED
         self._last = spans[-1] if several else b""
-        self._joint = spans[-1] + spans[0]
+        self._joint = b""  # made by the first read that holds several events
         self._inner = spans[1] if len(spans) > _MOST_AT_ONCE else b""
         self.line = line
         self.to = to
         self.like: Any = None
         self.text: bytes | str = b""
 
-    def is_one(self, data: bytes) -> bool:
-        """Whether the bytes are one event that fits, with plain texts and no number."""
-        at = self._size
-        if data[:at] != self._first:
-            return False
-        end = _plain(data, at, at + MAX_HOLE).end()  # type: ignore[union-attr]
-        if self._inner:
-            at = end + len(self._inner)
-            if data[end:at] != self._inner:
-                return False
-            end = _plain(data, at, at + MAX_HOLE).end()  # type: ignore[union-attr]
-        return data[end:] == self._last
+    def refilled(self, spans: Sequence[bytes]) -> Template:
+        """A new one with the same holes, between other bytes."""
+        made = Template.__new__(Template)
+        made._first, *behind = spans
+        made._size = len(made._first)
+        made._steps = tuple(
+            [(step[0], span, len(span)) for step, span in zip(self._steps, behind, strict=True)]
+        )
+        made.numbered, made.line, made.to = self.numbered, self.line, self.to
+        made._last = behind[-1] if self._last else b""
+        made._inner = behind[0] if self._inner else b""
+        made._joint = made.text = b""
+        made.like = None
+        return made
+
+    @property
+    def ends(self) -> tuple[bytes, bytes, bytes]:
+        """What stands before the text, between it and its padding (nothing where there is none), and behind,
+        of events that may be taken many at once."""
+        return self._first, self._inner, self._last
+
+    @property
+    def numbered_ends(self) -> tuple[tuple[bytes, ...], bytes, tuple[bytes, ...]]:
+        """The same of ``numbered`` events; one of the two ends is what stands around the number."""
+        spans = (self._first, *(span for _, span, _ in self._steps))
+        if self._steps[0][0] == _NEXT:
+            return spans[:2], spans[2] if len(spans) > _MOST_AT_ONCE + 1 else b"", spans[-1:]
+        return spans[:1], spans[1] if len(spans) > _MOST_AT_ONCE + 1 else b"", spans[-2:]
 
     def stretch(self, data: bytes, start: int) -> tuple[int, int, int]:
         """Events from ``start`` on that fit and hold plain texts: how many, where the last one of them
@@ -152,6 +183,8 @@ class Template:
         at, count, begun = start + size, 0, start
         if not last or data[start:at] != self._first:
             return 0, start, start
+        if not joint and len(data) > at + size:
+            self._joint = joint = last + self._first
         length, rest, between = len(joint), len(last), len(inner)
         while True:
             end = _plain(data, at, at + MAX_HOLE).end()  # type: ignore[union-attr]
@@ -159,7 +192,7 @@ class Template:
                 if data[end : end + between] != inner:
                     break
                 end = _plain(data, end + between, end + between + MAX_HOLE).end()  # type: ignore[union-attr]
-            if data[end : end + length] != joint:
+            if not joint or data[end : end + length] != joint:
                 if data[end : end + rest] == last:
                     return count + 1, at - size, end + rest
                 break
@@ -212,7 +245,8 @@ class FastPath:
 
     ``longest`` is the limit on an event's bytes, which no template may lead past. ``like`` is the value of
     an event that differs from the last one taken in nothing but its holes. ``ready`` is the one template that
-    is armed, where its text is deaf: an event that it finds in ``is_one`` needs no ``run``.
+    is armed, where its text is deaf or its events are numbered: a read that is one such event is told without
+    ``run`` (run.py).
     """
 
     __slots__ = (
@@ -291,6 +325,8 @@ class FastPath:
         self.accepted += index - events
         if not self._plainly:
             self.ready = None
+        elif len(armed) == 1 and armed[0].numbered:
+            self.ready = armed[0]
         return at, index
 
     def arm(self, block: bytes, data: bytes, value: Any, to: OpenText) -> None:

@@ -68,6 +68,9 @@ class History:
         self.answers: Mapping[Operation, Likenesses[Any]] = {Operation.CHAT: Likenesses()}
         """Whole answers that the full check accepted, by the operations that remember any
         (checks/document.py)."""
+        self.streams: Mapping[bool, Likenesses[Any]] = {True: Likenesses(), False: Likenesses()}
+        """Clean chat streams by their first chunks: those with usage, and those without
+        (checks/streamknown.py)."""
 
     # -- answers ----------------------------------------------------------------------------------------
 

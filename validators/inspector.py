@@ -23,7 +23,7 @@ from teeline.validators.aside import (
 )
 from teeline.validators.checks.answer import AnswerBody
 from teeline.validators.checks.context import Context
-from teeline.validators.checks.http import check_codings, check_head
+from teeline.validators.checks.http import check_codings, check_head, check_no_content
 from teeline.validators.checks.identity import check_fetched, check_identity, note_kept
 from teeline.validators.checks.marks import note_target
 from teeline.validators.checks.models import check_listed, note_listed
@@ -32,6 +32,7 @@ from teeline.validators.checks.requestrules import check_request
 from teeline.validators.checks.requestusual import take_usual
 from teeline.validators.checks.settings import settings_of
 from teeline.validators.checks.stream import EventStream
+from teeline.validators.checks.streamlike import LikeStream
 from teeline.validators.checks.timing import Pace
 from teeline.validators.events import (
     Aside,
@@ -48,6 +49,7 @@ from teeline.validators.history import LONGEST_ID, History
 from teeline.validators.limits import DEFAULT_LIMITS, Limits
 from teeline.validators.model import Ended, Exchange, Unit
 from teeline.validators.operation import Operation, route_of
+from teeline.validators.run import Run, run_of
 from teeline.validators.timeline import Timeline
 from teeline.validators.wire.content import (
     ContentDecoder,
@@ -91,7 +93,9 @@ class Inspector:
     _decoder: ContentDecoder | None = None
     _coding_told = False
     _body: AnswerBody | None = None
-    _stream: EventStream | None = None  # an answer in no coding, once it is known to be one
+    _stream: EventStream | LikeStream | None = None  # an answer in no coding, once it is one
+    _run: Run | None = None  # the texts that it is bringing now, one a read
+    _runs: Run | None = None  # the last run, which may go on
     _ended = False
     _closed = False
 
@@ -223,7 +227,7 @@ class Inspector:
         if names.request_id >= 0:
             exchange.request_id = head.headers[names.request_id][1][:256]
         self._pace.head(at)
-        self._stream = self._decoder = None
+        self._stream = self._decoder = self._run = None
         check_head(ctx)
         if exchange.method != "POST":
             check_fetched(ctx)
@@ -236,24 +240,43 @@ class Inspector:
     def _coded(self, head: ResponseHead) -> None:
         codings = codings_of(head.headers)
         check_codings(self._ctx, codings)
-        self._decoder = _decoder(codings, self._limits)
+        self._decoder = ContentDecoder(codings, self._limits) if codings else None
 
     def response_body(self, data: bytes, at: float) -> Sequence[Output]:
         """A piece of the answer's body, after transfer decoding and before content decoding."""
+        run = self._run
+        if run is not None:
+            if run.take(data, at):
+                return _NOTHING
+            self._settle(run)
         stream, exchange, report = self._stream, self.exchange, self._report
         size = len(data)
         exchange.response_bytes += size
         report.at = at
         if stream is not None:
             stream.feed(data)
+            if stream.full is not None:
+                self._stream = stream.full
             self._pace.streamed(at, exchange.events)
         elif self._body is not None:
             self._read_body(self._body, data, at)
         else:
             self._pace.read(at, 0, streaming=False)
             return _NOTHING
-        self._timeline.read(at, exchange.events, size)
-        return self._drain(at) if report.out else _NOTHING
+        timeline = self._timeline
+        timeline.read(at, exchange.events, size)
+        if report.out:
+            return self._drain(at)
+        if stream is not None and timeline.settled and (ready := stream.ready) is not None:
+            self._run = self._runs = run_of(self._runs, exchange, ready, self._pace)
+        return _NOTHING
+
+    def _settle(self, run: Run) -> None:
+        """The run is over: does what it has put off."""
+        self._run = None
+        if self._stream is not None:
+            self._report.at = run.at
+            run.hand_over(self._stream, self._pace, self._timeline)
 
     def _read_body(self, body: AnswerBody, data: bytes, at: float) -> None:
         """A piece of an answer that is not known to be an event stream, or has to be decoded."""
@@ -271,6 +294,8 @@ class Inspector:
         if self._ended:
             raise InspectorMisuse("an exchange ends once")
         self._ended = True
+        if self._run is not None:
+            self._settle(self._run)
         self._ctx.report.at = at
         self.exchange.ended = ended
         self.exchange.timing.end = at
@@ -331,6 +356,8 @@ class Inspector:
         if self._closed or not kind:
             return _NOTHING
         self.pending = 0
+        if self._run is not None:
+            self._settle(self._run)
         self._ctx.report.at = at
         if report.failed:
             self._ctx.partial(f"inspection-{report.failed}")
@@ -387,7 +414,7 @@ class Inspector:
         if exchange.method == "HEAD":
             return
         if exchange.status in _BODILESS:
-            self._empty_by_status(ended)
+            check_no_content(ctx, ended)
         else:
             body.finish(ended)
 
@@ -443,13 +470,6 @@ class Inspector:
             detail = f"{decoder.coding} body that can't be decoded: {fault.value}"
             ctx.report("http.encoding-mismatch", detail=detail)
 
-    def _empty_by_status(self, ended: Ended) -> None:
-        """An answer that has no body by its status, where JSON may have been due."""
-        due = self._ctx.body_due and self.exchange.status == 204
-        if due and ended is Ended.COMPLETE:
-            self._ctx.report.place(Unit.HEAD)
-            self._ctx.report("http.body-empty", detail=f"status {self.exchange.status}")
-
     def schema_result(self, ticket: int, result: SchemaResult, at: float) -> Sequence[Output]:
         """The result of a ``SchemaCheck``; closes the exchange with the last one after its end."""
         if self._closed:
@@ -478,7 +498,3 @@ class Inspector:
     def _close(self) -> Closed:
         self._closed = True
         return Closed(self.exchange)
-
-
-def _decoder(codings: Sequence[str], limits: Limits) -> ContentDecoder | None:
-    return ContentDecoder(codings, limits) if codings else None

@@ -98,7 +98,7 @@ class Likenesses(Generic[KnownT]):
     def learn(self, data: bytes, known: KnownT) -> None:
         """Takes a document in that the full check accepted and ``find`` did not know."""
         self._learnt += 1
-        made = _likeness(data, known)
+        made = likeness_of(data, known)
         if made is not None:
             self._likenesses = [made, *self._likenesses[: MAX_LIKENESSES - 1]]
 
@@ -118,13 +118,20 @@ _SCANNER: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 _BLANK: Final = re.compile(r"[ \t\r\n]*+")
 
 
-def _likeness(data: bytes, known: KnownT) -> Likeness[KnownT] | None:
-    """The likeness of an accepted document; None where it would be too large, or its holes are not apart."""
+def places_of(data: bytes, paths: Sequence[Path]) -> list[tuple[int, int, int]] | None:
+    """Where the values of these members start and end in an accepted document, and which ones they are, in
+    the order of the bytes; None unless each is there once."""
     text = data.decode("latin-1")  # one character a byte, so that positions are offsets
-    wanted: dict[Path, int] = {hole.path: n for n, hole in enumerate(known.holes)}
+    wanted: dict[Path, int] = {path: n for n, path in enumerate(paths)}
     found: list[tuple[int, int, int]] = []
     _find(text, _behind_blank(text, 0), (), wanted, found)
-    if len(found) != len(wanted):
+    return found if len(found) == len(wanted) else None
+
+
+def likeness_of(data: bytes, known: KnownT) -> Likeness[KnownT] | None:
+    """The likeness of an accepted document; None where it would be too large, or its holes are not apart."""
+    found = places_of(data, [hole.path for hole in known.holes])
+    if found is None:
         return None
     pattern, at = [], 0
     for start, end, number in found:

@@ -299,6 +299,9 @@ class _Anything:
     def skip(self, index: int, byte: int) -> None:
         """Nothing to keep."""
 
+    def add_all(self, texts: list[bytes]) -> None:
+        """Nothing to keep."""
+
     def add(self, text: bytes | str, index: int, byte: int) -> None:
         """Nothing to keep."""
 

@@ -12,6 +12,7 @@ import re
 from teeline.validators.checks.context import Context
 from teeline.validators.checks.document import check_document, check_error
 from teeline.validators.checks.stream import OTHER_KIND, STREAM_KINDS, EventStream
+from teeline.validators.checks.streamlike import LikeStream, stream_of
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 
@@ -36,7 +37,7 @@ class AnswerBody:
     ``stream`` is there as soon as the body is known to be one; pieces may then be fed to it directly.
     """
 
-    stream: EventStream | None = None
+    stream: EventStream | LikeStream | None = None
     _size = 0
     _first = b""
     _marked = False
@@ -105,7 +106,7 @@ class AnswerBody:
             self._to_stream()
         elif not _UNDECIDED.match(start) or len(start) > self._ctx.limits.head:
             self._document = True
-        self._first = b"" if self._document else start
+        self._first = b"" if self._document or self.streaming else start
 
     def _to_stream(self) -> None:
         """An event stream is inspected as it comes, but for the time that its request is being read."""
@@ -123,9 +124,9 @@ class AnswerBody:
             self._to_stream()
 
     def _start_stream(self) -> None:
-        self.stream = EventStream(self._ctx)
+        self.stream = stream = stream_of(self._ctx, self._pieces[0] if self._pieces else b"")
         for piece in self._pieces:
-            self.stream.feed(piece)
+            stream.feed(piece)
         self._pieces.clear()
 
     def finish(self, ended: Ended) -> None:

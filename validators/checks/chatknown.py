@@ -40,10 +40,10 @@ _LIMITS: Final = frozenset({*_TOKENS, "n"})
 """And those of which it is enough to look at the counts."""
 
 _ID: Final = "chatcmpl-"
-_LONGEST_ID: Final = 128
-_COUNT: Final = rb"(?:0|[1-9][0-9]{0,9}+)"
-_TIME: Final = rb"[1-9][0-9]{9}"
-_EARLIEST: Final = 1_000_000_000
+LONGEST_ID: Final = 128
+COUNT: Final = rb"(?:0|[1-9][0-9]{0,9}+)"
+TIME: Final = rb"[1-9][0-9]{9}"
+EARLIEST: Final = 1_000_000_000
 _ID_PATH: Final[Path] = ("id",)
 _CONTENT_PATH: Final[Path] = ("choices", 0, "message", "content")
 _FINGERPRINT: Final = "system_fingerprint"
@@ -83,9 +83,9 @@ class KnownChat:
         fingerprint = value.get(_FINGERPRINT)
         self.holes: tuple[Hole, ...] = (
             Hole(_ID_PATH, _ID.encode() + PLAIN),
-            Hole(("created",), _TIME),
+            Hole(("created",), TIME),
             Hole(_CONTENT_PATH, TEXT),
-            *(Hole(("usage", *counter.split(".")), _COUNT) for counter in counters),
+            *(Hole(("usage", *counter.split(".")), COUNT) for counter in counters),
             *([Hole((_FINGERPRINT,), PLAIN)] if isinstance(fingerprint, str) else []),
         )
 
@@ -103,7 +103,7 @@ class KnownChat:
             return False
         made, created, content, prompt_, completion_, total_, *more = holes
         prompt, completion = int(prompt_), int(completion_)
-        if len(made) > _LONGEST_ID or not _EARLIEST <= int(created) <= at + DAY:
+        if len(made) > LONGEST_ID or not EARLIEST <= int(created) <= at + DAY:
             return False
         if not (prompt and completion and int(total_) == prompt + completion):
             return False
@@ -181,11 +181,11 @@ def known_chat(ctx: Context, value: Any) -> KnownChat | None:
         return None
     content, made = message.get("content"), value["id"]
     usual = isinstance(content, str) and content and made.startswith(_ID)
-    counters = _counters(value.get("usage"), ctx.exchange.usage) if usual else None
+    counters = counters_of(value.get("usage"), ctx.exchange.usage) if usual else None
     return None if counters is None else KnownChat(ctx.exchange, asked, value, counters)
 
 
-def _counters(usage: Any, counted: Mapping[str, int]) -> tuple[str, ...] | None:
+def counters_of(usage: Any, counted: Mapping[str, int]) -> tuple[str, ...] | None:
     """The names of the counters that may differ; None where one is no integer.
 
     Of the details only those that are not 0 here: most of them always are.

@@ -377,6 +377,9 @@ class _ChoiceText:
     def skip(self, index: int, byte: int) -> None:
         self._choice.place = (index, byte)
 
+    def add_all(self, texts: list[bytes]) -> None:
+        """Chunks have no number."""
+
     def add(self, text: bytes | str, index: int, byte: int) -> None:
         choice = self._choice
         choice.place = (index, byte)

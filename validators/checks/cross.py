@@ -26,15 +26,20 @@ REPLACEMENT = "\ufffd"
 
 def check_model(ctx: Context, model: Any, pointer: str = "/model") -> None:
     """A model that has nothing to do with the requested one."""
+    if not is_wanted(ctx, model):
+        ctx.report("cross.model-substituted", pointer, model, words=True)
+
+
+def is_wanted(ctx: Context, model: Any) -> bool:
+    """Whether a model may be the requested one, as far as both are known."""
     wanted = ctx.request.document.get("model")
     if not ctx.request.known or not isinstance(wanted, str) or not isinstance(model, str):
-        return
+        return True
     if not wanted or not model or "/deployments/" in ctx.exchange.path:
-        return  # Azure names deployments in the path, and they are called anything
+        return True  # Azure names deployments in the path, and they are called anything
     if model.startswith(wanted) and "/" not in model[len(wanted) :]:
-        return  # the usual: an alias and its dated version
-    if _ALIASES.get(wanted) != model and not _related(_bare(wanted), _bare(model)):
-        ctx.report("cross.model-substituted", pointer, model, words=True)
+        return True  # the usual: an alias and its dated version
+    return _ALIASES.get(wanted) == model or _related(_bare(wanted), _bare(model))
 
 
 def _bare(model: str) -> str:
@@ -175,7 +180,7 @@ def check_replaced(ctx: Context, *, replaced: bool, finish: str | None, pointer:
     # Bytes that were no UTF-8 have a rule of their own; our own decoding put U+FFFD in their place.
     if ctx.report.has("http.utf8-invalid", "sse.utf8-invalid"):
         return
-    if not holds_replacement(ctx.request.document):
+    if not (ctx.request.replaced or holds_replacement(ctx.request.document)):
         ctx.report("cross.replacement-characters", pointer, detail="U+FFFD in the text")
 
 

@@ -34,7 +34,7 @@ def check_prompt_tokens(ctx: Context, prompt: int, pointer: str) -> None:
     ):
         return
     cached = sum(n for name, n in ctx.exchange.usage.items() if name.endswith(".cached_tokens"))
-    least = _least(sum(map(len, _texts(document))))
+    least = _least(sum(map(len, _texts(document))) + ctx.request.unkept)
     # Some count what came from a cache beside the prompt.
     too_many = prompt > _most(ctx) and not ctx.request_names.coded
     if prompt + cached < least or too_many:

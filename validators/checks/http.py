@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from teeline.validators.checks.context import Context
 from teeline.validators.events import ResponseHead
 from teeline.validators.heads import ContentType, FieldNames
-from teeline.validators.model import Unit
+from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 
 _NORMAL_ERRORS = frozenset(
@@ -170,3 +170,10 @@ def _accepted(offered: Sequence[str]) -> tuple[set[str], set[str]]:
         none = re.match(r"\s*q\s*=\s*0(\.0*)?\s*\Z", weight, re.I)
         (refused if none else accepted).add(name)
     return accepted, refused
+
+
+def check_no_content(ctx: Context, ended: Ended) -> None:
+    """An answer that has no body by its status, where JSON may have been due."""
+    if ctx.body_due and ctx.exchange.status == 204 and ended is Ended.COMPLETE:
+        ctx.report.place(Unit.HEAD)
+        ctx.report("http.body-empty", detail=f"status {ctx.exchange.status}")

@@ -37,6 +37,9 @@ class RequestFacts:
     """Every tool as it was sent: those in namespaces and in the input as well."""
     choices: int = 1
     """How many choices were asked for."""
+    unkept: int = 0
+    """Characters of texts that are no longer in the document; ``replaced``: U+FFFD was among them."""
+    replaced: bool = False
 
     def integer(self, name: str) -> int | None:
         value = self.document.get(name)

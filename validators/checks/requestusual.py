@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.cross import REPLACEMENT
 from teeline.validators.checks.request import RequestFacts
 from teeline.validators.checks.requestmessages import is_plain
 from teeline.validators.checks.requestrules import has_credential, looked_at
@@ -28,6 +29,8 @@ _RARE: Final = (
 """Members that the full check looks at more closely, or takes facts from."""
 _NUMERIC: Final = frozenset({int, float})
 _MODEL_LENGTH: Final = 256
+_UNKEPT: Final = [{"role": "user", "content": ""}]
+"""What stands for messages that were looked at and are not kept."""
 
 
 def _ranges() -> Mapping[str, tuple[str, float, float]]:
@@ -56,8 +59,18 @@ def take_usual(ctx: Context, document: Any) -> bool:
         return False
     if not note_usual(exchange, document):
         return False
-    ctx.request = RequestFacts(known=True, document=document, stream=exchange.stream)
+    facts = ctx.request = RequestFacts(known=True, document=document, stream=exchange.stream)
+    if exchange.stream:
+        _let_go(facts, document)
     return True
+
+
+def _let_go(facts: RequestFacts, document: dict[str, Any]) -> None:
+    """Keeps of a conversation what an answer is compared with: a stream is open for long."""
+    texts = [message["content"] for message in document["messages"]]
+    facts.unkept = sum(map(len, texts))
+    facts.replaced = any(REPLACEMENT in text for text in texts)
+    document["messages"] = _UNKEPT
 
 
 def note_usual(exchange: Exchange, document: Any) -> bool:

@@ -74,7 +74,13 @@ class PartText:
         return b"%d" % (self._stream.numbers.last + 1)
 
     def skip(self, index: int, byte: int) -> None:
-        """Never asked for: it is not deaf."""
+        """It has no place."""
+
+    def add_all(self, texts: list[bytes]) -> None:
+        self._stream.events += len(texts)
+        self._stream.numbers.last += len(texts)
+        self._item.said = True
+        self._joined.add_all(texts)
 
     def add(self, text: bytes | str, index: int, byte: int) -> None:
         self._stream.events += 1

@@ -18,7 +18,7 @@ from teeline.validators.checks.http import media_type
 from teeline.validators.checks.identity import check_identity
 from teeline.validators.checks.marks import FIRST_OBJECTS, note_object
 from teeline.validators.checks.respstream import ResponsesStream
-from teeline.validators.fast import FastPath, OpenText
+from teeline.validators.fast import FastPath, OpenText, Template
 from teeline.validators.model import Ended, Unit
 from teeline.validators.operation import Operation
 from teeline.validators.wire.json import Document, JsonFaultKind, decode
@@ -89,6 +89,14 @@ class OtherStream:
         return None
 
 
+class EventRecorder(Protocol):
+    """Who keeps the events of a stream that take the full check, to learn from them at its end."""
+
+    def keep(self, block: bytes, *, whole: bool) -> None: ...
+
+    def learn(self) -> None: ...
+
+
 class StreamKind(NamedTuple):
     """How an operation streams. ``done_malformed`` is empty where ``[DONE]`` is no part of it."""
 
@@ -120,8 +128,12 @@ OTHER_KIND = StreamKind(OtherStream)
 class EventStream:
     """The body of an answer that is an event stream."""
 
-    def __init__(self, ctx: Context) -> None:
+    full: EventStream | None = None
+    """Nobody takes it instead."""
+
+    def __init__(self, ctx: Context, recorder: EventRecorder | None = None) -> None:
         self._ctx = ctx
+        self._recorder = recorder
         self._reader = SseReader(ctx.limits)
         self._kind = STREAM_KINDS.get(ctx.operation, OTHER_KIND)
         self._protocol = self._kind.protocol(ctx)
@@ -148,23 +160,34 @@ class EventStream:
                 detail='an event stream, "stream" was not asked for',
             )
 
+    @property
+    def ready(self) -> Template | None:
+        """What the next read is compared with, where it may be one event that only carries on a text."""
+        return self._fast.ready if self._reader.between else None
+
+    def passed(self, count: int, size: int, last: int) -> None:
+        """Takes what a run (run.py) has counted: events that ``ready`` told, their bytes, and those of the
+        last one."""
+        fast, reader, report, ready = self._fast, self._reader, self._report, self._fast.ready
+        reader.at += size
+        fast.accepted += count
+        report.index = index = self._exchange.events
+        if ready is not None:
+            report.byte = byte = reader.at - last + ready.line
+            ready.to.skip(index, byte)
+
+    def went_on(self, size: int, byte: int) -> None:
+        """Takes texts of the last event's kind that somebody else has read, and that change nothing but the
+        place: so many bytes; the last one is at this byte, and has the number that the exchange shows."""
+        self._reader.at += size
+        report, index = self._report, self._exchange.events
+        report.index, report.byte = index, byte
+        text = self._protocol.open_text(self._last)
+        if text is not None:
+            text.skip(index, byte)
+
     def feed(self, data: bytes) -> None:
         """The next piece of the body."""
-        fast, reader = self._fast, self._reader
-        ready = fast.ready
-        if ready is None or not reader.between or not ready.is_one(data):
-            self._feed(data)
-            return
-        # The usual read of a paced stream.
-        report, exchange = self._report, self._exchange
-        exchange.events = index = exchange.events + 1
-        report.index = index
-        report.byte = byte = reader.at + ready.line
-        ready.to.skip(index, byte)
-        reader.at += len(data)
-        fast.accepted += 1
-
-    def _feed(self, data: bytes) -> None:
         at, size, fast, reader = 0, len(data), self._fast, self._reader
         while at < size and not reader.limit:
             if fast.armed and reader.between:
@@ -192,6 +215,8 @@ class EventStream:
             whole = whole and reader.between and len(events) == 1
         else:
             events = [usual]
+        if self._recorder is not None:
+            self._recorder.keep(block, whole=whole)
         for event in events:
             breaches, number = report.breaches, self._exchange.events
             self._event(event)
@@ -328,6 +353,8 @@ class EventStream:
             cut = self._tail(tail, cut=cut) or cut
         self._ctx.report.place(Unit.EVENT, self._exchange.events, end)
         self._protocol.close(cut=cut)
+        if self._recorder is not None and ended is Ended.COMPLETE:
+            self._recorder.learn()
 
     def _tail(self, tail: Tail, *, cut: bool) -> bool:
         """What stood behind the last blank line; whether it was broken off."""

@@ -82,6 +82,22 @@ class Pace:
             else:
                 self._advanced(at, events)
 
+    @property
+    def started(self) -> tuple[float, float, float] | None:
+        """Once events have come: the time of the last read, the largest gap, and the longest that is none of
+        an idle stream's."""
+        if self._last is None or not self._events:
+            return None
+        return self._last, self._timing.largest_gap, self._longest
+
+    def passed(self, at: float, gap: float, events: int) -> None:
+        """Several such pieces, without an idle gap: the time of the last one, and the largest gap of them or
+        those before."""
+        timing = self._timing
+        self._last = timing.last_byte = self._last_event = at
+        timing.largest_gap = max(timing.largest_gap, gap)
+        self._events = events
+
     def _advanced(self, at: float, events: int) -> None:
         """Further events have come."""
         if not self._events:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from teeline.validators import inspector
 from teeline.validators.checks.context import Context
+from teeline.validators.checks.request import RequestFacts
 from teeline.validators.checks.requestusual import take_usual
-from teeline.validators.events import RequestHead
+from teeline.validators.events import Aside, Report, RequestHead, ResponseHead
 from teeline.validators.inspector import Inspector
 from teeline.validators.limits import Limits
-from teeline.validators.model import Exchange, Headers
+from teeline.validators.model import Ended, Exchange, Headers
 from teeline.validators.operation import Operation
+from teeline.validators.replay import perform
+from tests.validators import streams
+from tests.validators.answers import completion, dumps
 from tests.validators.exchanges import NOW
 from tests.validators.requests import chat, user
 
@@ -103,6 +108,18 @@ def inspected(head: RequestHead, body: bytes, limits: Limits) -> tuple[Inspector
     return fed, [type(output) for output in outputs]
 
 
+def known(facts: RequestFacts) -> tuple[Any, ...]:
+    """All facts, of a stream's conversation how long its texts are and whether U+FFFD is among them."""
+    if not facts.stream:
+        return facts, 0, False
+    messages = [m for m in facts.document.get("messages") or () if isinstance(m, dict)]
+    texts = [m["content"] for m in messages if isinstance(m.get("content"), str)]
+    document = {**facts.document, "messages": bool(messages)}
+    left = replace(facts, document=document, unkept=0, replaced=False)
+    size = facts.unkept + sum(map(len, texts))
+    return left, size, facts.replaced or any("\ufffd" in text for text in texts)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_differs_from_what_the_full_check_leaves(
     seed: int, monkeypatch: pytest.MonkeyPatch
@@ -127,7 +144,7 @@ def test_nothing_differs_from_what_the_full_check_leaves(
         assert said == told, case
         assert one.exchange == other.exchange, case
         assert list(one.exchange.settings) == list(other.exchange.settings), case
-        assert one.context.request == other.context.request, case
+        assert known(one.context.request) == known(other.context.request), case
     assert 200 < sum(taken) < len(taken), "neither way was taken often enough to compare anything"
 
 
@@ -140,7 +157,46 @@ def test_the_usual_request_is_taken_and_its_facts_are_what_it_says() -> None:
     assert context.operation is Operation.CHAT and context.request.known and exchange.stream
     assert exchange.model == "gpt-4o-mini"
     assert exchange.settings == {"temperature": 0.5, "max_tokens": 9}
+    assert (context.request.unkept, context.request.replaced) == (2, False)
     assert take_usual(context, body)
+
+
+@pytest.mark.parametrize("said", ["word " * 4000, "\ufffd" * 20_000])
+@pytest.mark.parametrize("large", [False, True])
+def test_an_answer_is_compared_with_texts_that_are_not_kept(
+    said: str, large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their length and U+FFFD in them, also where the answer is a document that is inspected elsewhere."""
+    usage = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+    chunks = [
+        streams.chunk({"role": "assistant", "content": "\ufffd"}),
+        streams.chunk({}, finish="stop"),
+        {**streams.chunk({}), "choices": [], "usage": usage},
+    ]
+    body = b"".join([*streams.framed(chunks), streams.DONE])
+    if large:
+        body = dumps(completion({"content": "\ufffd" * 200_000}, usage=usage))
+    request = chat(user(said), stream=True)
+    quick = answered(request, body)
+    monkeypatch.setattr(inspector, "take_usual", lambda *_: False)
+    assert quick == answered(request, body)
+    assert "cross.prompt-tokens-implausible" in quick
+    assert ("cross.replacement-characters" in quick) is ("\ufffd" not in said)
+
+
+def answered(request: dict[str, Any], answer: bytes) -> list[str]:
+    """The rules that an exchange breaks whose large documents are inspected elsewhere."""
+    fed = Inspector(Exchange(), aside=True)
+    fed.request_head(RequestHead("POST", "/v1/chat/completions", HEAD), NOW)
+    fed.request_body(json.dumps(request).encode(), NOW)
+    fed.request_end(NOW)
+    fed.response_head(ResponseHead(200, (("x-request-id", "r"),)), NOW)
+    outputs = [*fed.response_body(answer, NOW), *fed.end(Ended.COMPLETE, NOW)]
+    given = [output for output in outputs if isinstance(output, Aside)]
+    assert len(given) == (len(answer) > Limits().in_place)
+    for output in given:
+        fed.inspected(Report(perform(output.task, Limits())), NOW)
+    return sorted(violation.rule.id for violation in fed.exchange.violations)
 
 
 @pytest.mark.parametrize("member", ["tools", "response_format", "stop", "n", "stream_options"])
