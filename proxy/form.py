@@ -15,6 +15,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from teeline.validators.heads import names_among
+
 Fields = Sequence[tuple[bytes, bytes]]
 """Header fields as received: names in their case, values without the blanks around them."""
 
@@ -97,7 +99,8 @@ class FieldsError(Exception):
 class Form:
     """What a start line (without its end) and fields mean for this hop. Raises FieldsError.
 
-    ``names`` are the fields' names, in order. ``length_at`` is the position of Content-Length, -1 for none;
+    ``names`` are the fields' names, in order, ``fields`` what they mean to inspectors. ``length_at`` is the
+    position of Content-Length, -1 for none;
     ``trace_at`` those of traceparent. ``special`` are the positions and kinds of fields that don't travel
     as they came, ``listed`` the names that Connection takes off this message. ``cut`` is the line of a
     Connection, as it is usually written, that is all that has to go; empty where that isn't so.
@@ -110,6 +113,7 @@ class Form:
         "_pattern",
         "chunked",
         "cut",
+        "fields",
         "has_host",
         "http10",
         "length_at",
@@ -145,6 +149,7 @@ class Form:
             elif kind == UPGRADE:
                 upgrade = value.lower() == b"websocket"
         self.names = tuple(names)
+        self.fields = names_among(self.names)
         self.listed = options - _OPTIONS
         self.cut = cut if len(self.special) == 1 and not self.listed else b""
         self.persistent = b"close" not in options and (not http10 or b"keep-alive" in options)

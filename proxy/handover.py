@@ -22,20 +22,17 @@ Step = Callable[[Any, float], None]
 
 DELAY: Final = 0.01
 """Seconds that a step waits at most."""
-MOST: Final = 64
-"""Steps that wait at most: about a quarter of a millisecond's work, in which no stream moves."""
+MOST: Final = 32
+"""Steps that wait at most: about half a millisecond's work, in which no stream moves."""
 LARGE: Final = 32 * 1024
-"""Bytes of a piece behind which nothing waits: it takes long enough by itself, and is not to be held."""
+"""Bytes behind which nothing waits: they take long enough by themselves, and are not to be held."""
 
 
 class Handover(Protocol):
     """Has steps done, one after the other in the order in which they came."""
 
-    def hand(self, step: Step, what: Any, at: float) -> None:
-        """Has ``step(what, at)`` done."""
-
-    def hand_piece(self, step: Step, data: bytes, at: float) -> None:
-        """The same with bytes that passed."""
+    def hand(self, step: Step, what: Any, at: float, size: int = 0) -> None:
+        """Has ``step(what, at)`` done; ``size`` is in bytes, where some passed."""
 
     def catch_up(self) -> None:
         """Returns when nothing waits any more."""
@@ -44,11 +41,9 @@ class Handover(Protocol):
 class AtOnce:
     """Does each step as it comes."""
 
-    def hand(self, step: Step, what: Any, at: float) -> None:
+    def hand(self, step: Step, what: Any, at: float, size: int = 0) -> None:
         """Does it."""
         step(what, at)
-
-    hand_piece = hand
 
     def catch_up(self) -> None:
         """There is nothing to do."""
@@ -61,24 +56,14 @@ class InBatches:
         self._steps: list[tuple[Step, Any, float]] = []
         self._failed = False
 
-    def hand(self, step: Step, what: Any, at: float) -> None:
-        """Has it done in a moment."""
+    def hand(self, step: Step, what: Any, at: float, size: int = 0) -> None:
+        """Has it done in a moment, or now where enough has come."""
         steps = self._steps
         steps.append((step, what, at))
         count = len(steps)
         if count == 1:
             asyncio.get_running_loop().call_later(DELAY, self.catch_up)
-        elif count >= MOST:
-            self.catch_up()
-
-    def hand_piece(self, step: Step, data: bytes, at: float) -> None:
-        """Has it done in a moment, or now where much has come."""
-        steps = self._steps
-        steps.append((step, data, at))
-        count = len(steps)
-        if count == 1:
-            asyncio.get_running_loop().call_later(DELAY, self.catch_up)
-        if count >= MOST or len(data) >= LARGE:
+        if count >= MOST or size >= LARGE:
             self.catch_up()
 
     def catch_up(self) -> None:

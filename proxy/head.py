@@ -100,7 +100,7 @@ class RequestHead(Head[RequestForm]):
         if before is not None and before[0] is target:
             return before[1]
         method = str(self.form.method, "latin-1")
-        event = events.RequestHead(method, str(target, "latin-1"), self.headers)
+        event = events.RequestHead(method, str(target, "latin-1"), self.headers, self.form.fields)
         self._event = target, event
         return event
 
@@ -141,7 +141,7 @@ class AnswerHead(Head[AnswerForm]):
 
     def event(self) -> events.ResponseHead:
         """The head as an inspector takes it."""
-        return events.ResponseHead(self.form.status, self.headers)
+        return events.ResponseHead(self.form.status, self.headers, self.form.fields)
 
     def framing(self, method: bytes) -> Framing:
         """The framing of a final answer (RFC 9112 6.3)."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 UNINSPECTED = "none (validator-error)"
 """What ``Exchange.inspection`` says where an observer of ours failed."""
 
+_COMPLETE = Ended.COMPLETE
 _TICK = 1.0
 """Seconds between two looks at what waits for time to pass."""
 
@@ -81,6 +82,22 @@ class Tee:
         return self._opened
 
     # -- what passes: steps of the handover ----------------------------------------------------------------
+
+    def request(self, whole: tuple[RequestHead, bytes], at: float) -> None:
+        """A request that came whole, by its head and its body, which may be empty."""
+        head, body = whole
+        self.request_head(head, at)
+        if body:
+            self.request_body(body, at)
+        self.request_end(None, at)
+
+    def answer(self, whole: tuple[ResponseHead, bytes], at: float) -> None:
+        """An answer that came whole, with which the exchange is complete."""
+        head, body = whole
+        self.response_head(head, at)
+        if body:
+            self.response_body(body, at)
+        self.end(_COMPLETE, at)
 
     def request_head(self, head: RequestHead, at: float) -> None:
         self._head = head

@@ -57,7 +57,6 @@ class Transfer:
         "_dechunk",
         "_framing",
         "_hand",
-        "_hand_piece",
         "_keep",
         "_now",
         "_open",
@@ -91,7 +90,7 @@ class Transfer:
         self._target = target
         self._tee = tee
         self._now = tee.now
-        self._hand, self._hand_piece = tee.handover.hand, tee.handover.hand_piece
+        self._hand = tee.handover.hand
         self.received = 0
         """Grows with what the client is sent: an answer's head and its body."""
         self._request_body: Body | None = None
@@ -137,11 +136,15 @@ class Transfer:
             wire.transport.write(data)
         else:
             self._unsent = [data]
-        self._hand(tee.request_head, request.event(self._target), at)
-        if payload:
-            self._hand_piece(tee.request_body, payload, at)
-        if not self.uploading:
-            self._request_ended(at)
+        event = request.event(self._target)
+        if self.uploading:
+            self._hand(tee.request_head, event, at)
+            if payload:
+                self._hand(tee.request_body, payload, at, len(payload))
+        else:
+            self._hand(tee.request, (event, payload), at, len(payload))
+            if self._timers is not None:
+                self._timers.request_ended()
         return rest[taken:]
 
     def request_bytes(self, data: bytes) -> bytes:
@@ -152,7 +155,7 @@ class Transfer:
         if taken:
             self._send(data if taken == len(data) else data[:taken])
             if payload:
-                self._hand_piece(self._tee.request_body, payload, self._now())
+                self._hand(self._tee.request_body, payload, self._now(), len(payload))
         if body.broken:
             # The upstream must not take what came for the whole of it (RFC 9112 8).
             self._refuse(answers.BAD_REQUEST)
@@ -206,7 +209,7 @@ class Transfer:
             self._client.transport.write(payload if self._dechunk else data[:taken])
         if payload:
             self.received += 1
-            self._hand_piece(self._tee.response_body, payload, self._now())
+            self._hand(self._tee.response_body, payload, self._now(), len(payload))
         if self._timers is not None:
             self._timers.progress()
         if body.done:
@@ -274,9 +277,17 @@ class Transfer:
         else:
             self._client.transport.write(head + written)
         self.received += 1
-        self._hand(self._tee.response_head, answer.event(), at)
+        tee = self._tee
+        if body is None and not self.uploading:
+            self._answered = True
+            # Nobody asked for what stands behind the answer: no request may get it for its own.
+            self._keep = self._keep and taken == len(rest)
+            self._finish()
+            self._hand(tee.answer, (answer.event(), payload), at, len(payload))
+            return
+        self._hand(tee.response_head, answer.event(), at)
         if payload:
-            self._hand_piece(self._tee.response_body, payload, at)
+            self._hand(tee.response_body, payload, at, len(payload))
         if body is None or body.done:
             self._answer_ended(surplus=taken < len(rest))
         elif body.broken:
@@ -299,13 +310,17 @@ class Transfer:
 
     def _complete(self) -> None:
         """The answer is on its way to the client, whole."""
+        self._finish()
+        self._hand(self._tee.end, _COMPLETE, self._now())
+
+    def _finish(self) -> None:
+        """The client's connection goes on, or ends."""
         client, wire, uploading = self._client, self._wire, self.uploading
         if self._keep and wire is not None and not wire.lost:
             if self._over():
                 client.next()
         elif self._over():
             client.close(linger=uploading)
-        self._hand(self._tee.end, _COMPLETE, self._now())
 
     def answer_eof(self) -> None:
         """The upstream sends no more: the end of a body that has no other."""

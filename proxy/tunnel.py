@@ -28,7 +28,6 @@ class Tunnel:
     __slots__ = (
         "_client",
         "_hand",
-        "_hand_piece",
         "_open",
         "_registry",
         "_tee",
@@ -43,7 +42,7 @@ class Tunnel:
         self._client = client
         self._wire = wire
         self._tee = tee
-        self._hand, self._hand_piece = tee.handover.hand, tee.handover.hand_piece
+        self._hand = tee.handover.hand
         self.received = 0
         """Grows with what the client is sent."""
         self._registry = registry
@@ -66,7 +65,7 @@ class Tunnel:
 
     def request_bytes(self, data: bytes) -> bytes:
         self._wire.transport.write(data)
-        self._hand_piece(self._tee.sent, data, self._tee.now())
+        self._hand(self._tee.sent, data, self._tee.now(), len(data))
         return b""
 
     def client_eof(self) -> bool:
@@ -95,7 +94,7 @@ class Tunnel:
 
     def _returned(self, data: bytes) -> None:
         self.received += 1
-        self._hand_piece(self._tee.returned, data, self._tee.now())
+        self._hand(self._tee.returned, data, self._tee.now(), len(data))
 
     def answer_eof(self) -> None:
         """The upstream sends no more; its connection is closed with that."""

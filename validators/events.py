@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from teeline.validators.heads import FieldNames
 from teeline.validators.model import Exchange, Headers, Violation
 
 
@@ -20,6 +21,8 @@ class RequestHead(NamedTuple):
     method: str
     target: str
     headers: Headers
+    names: FieldNames | None = None
+    """Those of the headers, where whoever made this has them at hand."""
 
 
 class ResponseHead(NamedTuple):
@@ -27,6 +30,8 @@ class ResponseHead(NamedTuple):
 
     status: int
     headers: Headers
+    names: FieldNames | None = None
+    """As in ``RequestHead``."""
 
 
 @dataclass(slots=True)

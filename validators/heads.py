@@ -130,6 +130,11 @@ _known: Final = Memo(FieldNames, _size)
 _NONE: Final = FieldNames(())
 
 
+def names_among(names: tuple[str, ...]) -> FieldNames:
+    """What these names mean in a head that has them in this order."""
+    return _known[names]
+
+
 def names_of(headers: Headers) -> FieldNames:
     """The names of a head's fields."""
     return _known[next(zip(*headers, strict=True))] if headers else _NONE

@@ -129,7 +129,7 @@ class Inspector:
         route = self._route = route_of(head.method, head.target)
         ctx.operation = route.operation
         ctx.beta = route.is_beta
-        ctx.asks(head.headers)
+        ctx.asks(head.headers, head.names)
         ctx.report.at = at
         exchange.method = head.method
         exchange.path = route.path

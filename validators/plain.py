@@ -126,7 +126,7 @@ class PlainInspector:
     def request_head(self, head: RequestHead, at: float) -> Sequence[Output]:
         """As ``Inspector.request_head``."""
         route, headers = route_of(head.method, head.target), head.headers
-        names = names_of(headers)
+        names = head.names or names_of(headers)
         if (
             route.operation is not _CHAT
             or route.is_beta
@@ -180,7 +180,7 @@ class PlainInspector:
     def response_head(self, head: ResponseHead, at: float) -> Sequence[Output]:
         """As ``Inspector.response_head``."""
         headers = head.headers
-        names = names_of(headers)
+        names = head.names or names_of(headers)
         kind = content_type[headers[names.type][1] if names.type >= 0 else ""]
         steps = self._steps
         if (

@@ -36,7 +36,7 @@ def test_without_batches_a_step_is_done_when_it_comes() -> None:
     done, handover = Done(), AtOnce()
     handover.hand(done.step, "a", 1.0)
     assert done.steps == [("a", 1.0)]
-    handover.hand_piece(done.step, b"b", 2.0)
+    handover.hand(done.step, b"b", 2.0, 1)
     assert done.steps == [("a", 1.0), (b"b", 2.0)]
     handover.catch_up()
 
@@ -45,7 +45,7 @@ def test_steps_wait_a_moment_and_keep_order_and_times() -> None:
     async def test() -> None:
         done, handover = Done(), InBatches()
         handover.hand(done.step, "a", 1.0)
-        handover.hand_piece(done.step, b"b", 2.0)
+        handover.hand(done.step, b"b", 2.0, 1)
         handover.hand(done.step, "last", 3.0)
         assert done.steps == []
         await done.last.wait()
@@ -58,14 +58,13 @@ def test_steps_wait_a_moment_and_keep_order_and_times() -> None:
     run(test())
 
 
-@pytest.mark.parametrize("piece", [False, True])
-def test_no_more_than_so_many_steps_wait(piece: bool) -> None:
+@pytest.mark.parametrize("size", [0, 1])
+def test_no_more_than_so_many_steps_wait(size: int) -> None:
     async def test() -> None:
         done, handover = Done(), InBatches()
-        hand = handover.hand_piece if piece else handover.hand
         for number in range(MOST):
             assert done.steps == []
-            hand(done.step, b"%d" % number, float(number))
+            handover.hand(done.step, b"%d" % number, float(number), size)
         assert done.steps == [(b"%d" % number, float(number)) for number in range(MOST)]
 
     run(test())
@@ -75,7 +74,7 @@ def test_behind_a_large_piece_nothing_waits() -> None:
     async def test() -> None:
         done, handover = Done(), InBatches()
         handover.hand(done.step, "a", 1.0)
-        handover.hand_piece(done.step, b"x" * LARGE, 2.0)
+        handover.hand(done.step, b"x" * LARGE, 2.0, LARGE)
         assert [at for _, at in done.steps] == [1.0, 2.0]
 
     run(test())

@@ -53,12 +53,12 @@ class KnownChat:
     """An accepted answer. ``holes`` are the id, the time, the text, the counters, and the fingerprint."""
 
     __slots__ = (
+        "_behind",
         "_counters",
         "_details",
         "_finish",
         "_members",
         "_model",
-        "_parts",
         "_path",
         "_tier",
         "_usage",
@@ -77,9 +77,9 @@ class KnownChat:
         self._finish: str = value["choices"][0]["finish_reason"]
         self._usage = dict(exchange.usage)
         self._counters = counters
-        # Of the counters behind the first three so many are the prompt's, and so many there are.
+        # So many of the counters behind the first three are the prompt's, and here all of them end.
         self._details = sum(counter.startswith(CHAT_USAGE.prompt_details) for counter in counters)
-        self._parts = len(counters) - 3
+        self._behind = 3 + len(counters)
         fingerprint = value.get(_FINGERPRINT)
         self.holes: tuple[Hole, ...] = (
             Hole(_ID_PATH, _ID.encode() + PLAIN),
@@ -101,22 +101,22 @@ class KnownChat:
         model, limit = asked
         if self._wanted != model or self._path != exchange.path:
             return False
-        made, created, content, prompt_, completion_, total_, *more = holes
-        prompt, completion = int(prompt_), int(completion_)
-        if len(made) > LONGEST_ID or not EARLIEST <= int(created) <= at + DAY:
+        made, content = holes[0], holes[2]
+        created, prompt, completion, total, *parts = map(int, holes[1:2] + holes[3 : self._behind])
+        if len(made) > LONGEST_ID or not EARLIEST <= created <= at + DAY:
             return False
-        if not (prompt and completion and int(total_) == prompt + completion):
+        if not (prompt and completion and total == prompt + completion):
             return False
-        # The sum of all parts is within the whole: so is each that the full check looks at.
-        parts = [*map(int, more[: self._parts])]
-        details = self._details
-        if parts and (sum(parts[:details]) > prompt or sum(parts[details:]) > completion):
-            return False
+        if parts:
+            # The sum of all parts is within the whole: so is each that the full check looks at.
+            details = self._details
+            if sum(parts[:details]) > prompt or sum(parts[details:]) > completion:
+                return False
         if limit is not None and completion > limit:
             return False
         if not (is_plausible(prompt, exchange.request_bytes) and _is_harmless(content)):
             return False
-        counts = (prompt, completion, prompt + completion, *parts)
+        counts = (prompt, completion, total, *parts)
         exchange.usage = self._usage | dict(zip(self._counters, counts))  # noqa: B905
         marks = exchange.marks
         exchange.response_id = marks.id = made.decode()
@@ -124,8 +124,8 @@ class KnownChat:
         exchange.service_tier = self._tier
         exchange.finish.append(self._finish)
         marks.members = self._members
-        if len(more) > self._parts:
-            marks.fingerprint = more[-1][:MAX_TEXT].decode()
+        if len(holes) > self._behind:
+            marks.fingerprint = holes[-1][:MAX_TEXT].decode()
         return True
 
 

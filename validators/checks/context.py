@@ -77,16 +77,16 @@ class Context:
         self.report = Reporter(exchange)
         self._tickets: dict[int, WantedCheck] = {}
 
-    def asks(self, headers: Headers) -> None:
+    def asks(self, headers: Headers, names: FieldNames | None = None) -> None:
         """Takes the request's fields in."""
         self.request_headers = headers
-        self.request_names = names_of(headers)
+        self.request_names = names or names_of(headers)
 
     def answers(self, head: ResponseHead) -> None:
         """Takes the answer's head in."""
         self.response = head
         headers = head.headers
-        self.names = names = names_of(headers)
+        self.names = names = head.names or names_of(headers)
         self.content_type = content_type[headers[names.type][1] if names.type >= 0 else ""]
 
     def header(self, name: str) -> str:
