@@ -22,7 +22,7 @@ Step = Callable[[Any, float], None]
 
 DELAY: Final = 0.01
 """Seconds that a step waits at most."""
-MOST: Final = 32
+MOST: Final = 24
 """Steps that wait at most: about half a millisecond's work, in which no stream moves."""
 LARGE: Final = 32 * 1024
 """Bytes behind which nothing waits: they take long enough by themselves, and are not to be held."""
