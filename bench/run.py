@@ -49,12 +49,13 @@ class Plan:
     settle: float
 
 
-JSON = Workload("json", 1000, 16)
-PACED = Workload("paced", 40, 20, Shape(PACE))
-FULL = Plan((JSON, PACED, Workload("burst", 64, 16, Shape())), warm_up=32, settle=0.8)
+# Long enough that what costs by time, such as an export, weighs no more than it does in service.
+JSON = Workload("json", 4000, 16)
+PACED = Workload("paced", 80, 20, Shape(PACE))
+FULL = Plan((JSON, PACED, Workload("burst", 320, 16, Shape())), warm_up=64, settle=1.3)
 LATENCY = Plan((Workload("latency", 50, 50, Shape(0.02, stamped=True)),), warm_up=50, settle=0.8)
 """Fifty streams at once, an event every 20 ms, each with the time it was sent at."""
-GATE = Plan((JSON, PACED), warm_up=32, settle=0.8)
+GATE = Plan((JSON, PACED), warm_up=64, settle=1.3)
 QUICK = Plan(
     (
         Workload("json", 8, 2),

@@ -31,8 +31,8 @@ class Around:
         return {
             "TEELINE_BENCH_AUDIT": str(self.folder),
             "OTEL_EXPORTER_OTLP_ENDPOINT": self.collector,
-            "OTEL_BSP_SCHEDULE_DELAY": "300",
-            "OTEL_BLRP_SCHEDULE_DELAY": "300",
+            "OTEL_BSP_SCHEDULE_DELAY": "1000",
+            "OTEL_BLRP_SCHEDULE_DELAY": "1000",
         }
 
 
