@@ -28,7 +28,7 @@ WHAT = {
     "nnrp": "the NNRP tap beside a bare asyncio tap",
 }
 GATES = {"json": 0.9, "paced": 1.2}
-"""The most that ``full`` may cost, divided by the base, in the median of the rounds: a third above what it
+"""The most that ``full`` may cost, divided by the base, in the median of the rounds: half above what it
 costs, so that what runs beside it on a machine is no failure and a regression is one."""
 
 Outcome = tuple[list[str], dict[str, Any]]
