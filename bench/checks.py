@@ -5,17 +5,18 @@ What belongs here: what one exchange costs the inspector. What doesn't: sockets,
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import orjson
 
-from bench.traffic import CHUNKS, FIELDS, Shape, answer, events, request
+from bench.traffic import CHUNKS, FIELDS, Shape, answer, events, numbered, request
 from teeline.validators.events import Closed, RequestHead, ResponseHead, SchemaCheck, SchemaResult
 from teeline.validators.history import History
-from teeline.validators.inspector import Inspector
 from teeline.validators.model import Ended, Exchange
+from teeline.validators.plain import PlainInspector
 
 _AT = 1_760_000_000.0
 _REQUEST_HEAD = RequestHead(
@@ -25,7 +26,7 @@ _REQUEST_HEAD = RequestHead(
         ("Host", "bench"),
         ("Content-Type", "application/json"),
         ("Authorization", "Bearer bench"),
-        ("Idempotency-Key", "bench"),  # all answers have one id, which is else a finding in each
+        ("Idempotency-Key", "bench"),  # all streams have one id, which is else a finding in each
     ),
 )
 _HISTORY = History()
@@ -49,11 +50,12 @@ def inspected(
     ``full`` False: it is meant to be beyond the limits.
     """
     exchange = Exchange()
-    inspector = Inspector(exchange, history=_HISTORY)
-    inspector.request_head(_REQUEST_HEAD, _AT)
-    inspector.request_body(body, _AT)
-    inspector.request_end(_AT)
-    inspector.response_head(ResponseHead(200, (("Content-Type", content_type), *FIELDS)), _AT)
+    plain = PlainInspector(exchange, history=_HISTORY)
+    plain.request_head(_REQUEST_HEAD, _AT)
+    plain.request_body(body, _AT)
+    plain.request_end(_AT)
+    plain.response_head(ResponseHead(200, (("Content-Type", content_type), *FIELDS)), _AT)
+    inspector = plain.acting  # who a server would feed from here on
     checks: list[SchemaCheck] = []
     for piece in pieces:
         if outputs := inspector.response_body(piece, _AT):
@@ -78,6 +80,11 @@ def costs(repeats: int, loops: int) -> list[Cost]:
     joined = [b"".join(stream)]
     sse, json_type = "text/event-stream; charset=utf-8", "application/json"
 
+    numbers = itertools.count()
+
+    def whole() -> None:
+        inspected((numbered(document, next(numbers)),), asked_json, json_type)
+
     def best(what: str, unit: str, units: int, work: Callable[[], object]) -> Cost:
         work()
         least = min(_timed(work, loops) for _ in range(repeats))
@@ -87,7 +94,7 @@ def costs(repeats: int, loops: int) -> list[Cost]:
         best("stream, an event a read", "chunk", CHUNKS, lambda: inspected(stream, asked, sse)),
         best("stream, in one read", "chunk", CHUNKS, lambda: inspected(joined, asked, sse)),
         best("orjson.loads of its chunks", "chunk", CHUNKS, lambda: [*map(orjson.loads, data)]),
-        best("JSON answer", "answer", 1, lambda: inspected((document,), asked_json, json_type)),
+        best("JSON answer", "answer", 1, whole),
         best("orjson.loads of it", "answer", 1, lambda: orjson.loads(document)),
         best("orjson.loads of its request", "answer", 1, lambda: orjson.loads(asked_json)),
     ]
