@@ -7,6 +7,7 @@ servers that behave (tests/clients/nnrp_sdk.py).
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -104,6 +105,22 @@ class Peer:
         self._writer.transport.abort()
 
 
+async def _bind(sock: socket.socket, port: int) -> None:
+    """Binds to a port that a socket has just given back.
+
+    A process that is being started has a copy of that socket until it runs its own program.
+    """
+    while True:
+        try:
+            sock.bind(("127.0.0.1", port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            await asyncio.sleep(0.005)
+        else:
+            return
+
+
 class Server:
     """Runs a script for each connection; a script's failed assertion fails the test."""
 
@@ -138,7 +155,7 @@ class Server:
             # Bound and not listening: who connects is refused. Shared with the connections that there were,
             # and then with nobody, so that nobody else is given the port.
             kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            kept.bind(("127.0.0.1", self.port))
+            await _bind(kept, self.port)
             kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
             for peer in self.peers:
                 peer.reset()
