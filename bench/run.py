@@ -51,7 +51,7 @@ class Plan:
 
 # Long enough that what costs by time, such as an export, weighs no more than it does in service.
 JSON = Workload("json", 4000, 16)
-PACED = Workload("paced", 80, 20, Shape(PACE))
+PACED = Workload("paced", 160, 20, Shape(PACE))
 FULL = Plan((JSON, PACED, Workload("burst", 320, 16, Shape())), warm_up=64, settle=1.3)
 LATENCY = Plan((Workload("latency", 50, 50, Shape(0.02, stamped=True)),), warm_up=50, settle=0.8)
 """Fifty streams at once, an event every 20 ms, each with the time it was sent at."""

@@ -22,10 +22,11 @@ Step = Callable[[Any, float], None]
 
 DELAY: Final = 0.01
 """Seconds that a step waits at most."""
-MOST: Final = 24
-"""Steps that wait at most: about half a millisecond's work, in which no stream moves."""
-LARGE: Final = 32 * 1024
-"""Bytes behind which nothing waits: they take long enough by themselves, and are not to be held."""
+MOST: Final = 96
+"""Steps that wait at most."""
+MUCH: Final = 24 * 1024
+"""Bytes that wait at most: half a millisecond's work, in which no stream moves, whether they are ten whole
+exchanges or a hundred chunks."""
 
 
 class Handover(Protocol):
@@ -54,21 +55,22 @@ class InBatches:
 
     def __init__(self) -> None:
         self._steps: list[tuple[Step, Any, float]] = []
+        self._bytes = 0
         self._failed = False
 
     def hand(self, step: Step, what: Any, at: float, size: int = 0) -> None:
         """Has it done in a moment, or now where enough has come."""
         steps = self._steps
-        steps.append((step, what, at))
-        count = len(steps)
-        if count == 1:
+        if not steps:
             asyncio.get_running_loop().call_later(DELAY, self.catch_up)
-        if count >= MOST or size >= LARGE:
+        steps.append((step, what, at))
+        self._bytes += size
+        if self._bytes >= MUCH or len(steps) >= MOST:
             self.catch_up()
 
     def catch_up(self) -> None:
         """Does everything that waits."""
-        steps, self._steps = self._steps, []
+        steps, self._steps, self._bytes = self._steps, [], 0
         for step, what, at in steps:
             try:
                 step(what, at)

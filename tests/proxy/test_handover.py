@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from teeline.proxy.handover import LARGE, MOST, AtOnce, Handover, InBatches
+from teeline.proxy.handover import MOST, MUCH, AtOnce, Handover, InBatches
 from teeline.validators.model import Ended
 from tests.proxy.raw import Recorder, answering, client, proxy, run
 
@@ -70,12 +70,14 @@ def test_no_more_than_so_many_steps_wait(size: int) -> None:
     run(test())
 
 
-def test_behind_a_large_piece_nothing_waits() -> None:
+def test_no_more_than_so_many_bytes_wait() -> None:
     async def test() -> None:
         done, handover = Done(), InBatches()
-        handover.hand(done.step, "a", 1.0)
-        handover.hand(done.step, b"x" * LARGE, 2.0, LARGE)
-        assert [at for _, at in done.steps] == [1.0, 2.0]
+        for at in (1.0, 3.0):  # what has been done no longer counts
+            handover.hand(done.step, "a", at, MUCH - 1)
+            assert at not in [at for _, at in done.steps]
+            handover.hand(done.step, "b", at + 1, 1)
+            assert [at for _, at in done.steps][-2:] == [at, at + 1]
 
     run(test())
 
