@@ -56,17 +56,23 @@ class InBatches:
     def __init__(self) -> None:
         self._steps: list[tuple[Step, Any, float]] = []
         self._bytes = 0
+        self._timed = False  # a timer is set, which may be an earlier batch's
         self._failed = False
 
     def hand(self, step: Step, what: Any, at: float, size: int = 0) -> None:
         """Has it done in a moment, or now where enough has come."""
+        if not self._timed:
+            self._timed = True
+            asyncio.get_running_loop().call_later(DELAY, self._in_time)
         steps = self._steps
-        if not steps:
-            asyncio.get_running_loop().call_later(DELAY, self.catch_up)
         steps.append((step, what, at))
         self._bytes += size
         if self._bytes >= MUCH or len(steps) >= MOST:
             self.catch_up()
+
+    def _in_time(self) -> None:
+        self._timed = False
+        self.catch_up()
 
     def catch_up(self) -> None:
         """Does everything that waits."""

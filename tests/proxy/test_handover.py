@@ -82,6 +82,26 @@ def test_no_more_than_so_many_bytes_wait() -> None:
     run(test())
 
 
+def test_one_timer_is_enough_for_all_batches_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the timers of batches that are done would cut those behind them short."""
+
+    async def test() -> None:
+        done, handover = Done(), InBatches()
+        loop, timers = asyncio.get_running_loop(), []
+        monkeypatch.setattr(loop, "call_later", lambda after, call: timers.append(call))
+        for _ in range(3 * MOST):
+            handover.hand(done.step, "a", 1.0)
+        assert len(done.steps) == 3 * MOST
+        (timer,) = timers
+        handover.hand(done.step, "b", 2.0)
+        timer()
+        assert done.steps[-1] == ("b", 2.0)
+        handover.hand(done.step, "c", 3.0)
+        assert len(timers) == 2  # nobody would come for it otherwise
+
+    run(test())
+
+
 def test_a_step_that_raises_loses_itself_alone_and_is_said_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
