@@ -76,11 +76,6 @@ class Tee:
         self._observers = observers
         self._who = upstream, client, fields
 
-    @property
-    def opened(self) -> bool:
-        """Whether the sinks know of this exchange."""
-        return self._opened
-
     # -- what passes: steps of the handover ----------------------------------------------------------------
 
     def request(self, whole: tuple[RequestHead, bytes], at: float) -> None:
