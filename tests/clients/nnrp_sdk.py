@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from teeline.proxy.nnrp.clientlink import Endpoint
+from teeline.proxy.nnrp.conformance.conversation import Conversation
 from tests.clients.peers import missing
 
 try:
@@ -30,6 +32,8 @@ except ImportError:
 ENDPOINT = "nnrp://openai.local"
 POLICY = {"tcp": "FORCE_TCP", "ipc": "FORCE_IPC", "websocket": "FORCE_WEBSOCKET"}
 _SECONDS = 5.0
+_PATIENT = sdk_server.NativeServerAcceptOptions(timeout_ms=3_600_000)
+"""Longer than any test: where the wait for a session runs out, the SDK drops one that is being opened."""
 Send = Callable[..., Any]
 
 
@@ -160,7 +164,16 @@ def serving(carrier: str, provider: str, answer: Answer = _answered) -> Iterator
         yield provider
     finally:
         stop.set()
-        thread.join(_SECONDS)
+        asyncio.run(_last_session(provider, thread))
+
+
+async def _last_session(provider: str, server: threading.Thread) -> None:
+    """The session that a server to be stopped still waits for; one of ours, which may lose its server."""
+    conversation = await Conversation.open(Endpoint.parse(provider))
+    await asyncio.to_thread(server.join, _SECONDS)
+    assert not server.is_alive()
+    conversation.abort()
+    await conversation.close()
 
 
 async def _serve(
@@ -170,10 +183,7 @@ async def _serve(
         ready.set()
         sessions = []
         while not stop.is_set():
-            try:
-                session = await server.accept(sdk_server.NativeServerAcceptOptions(timeout_ms=50))
-            except native.NativeWouldBlockError:
-                continue
+            session = await server.accept(_PATIENT)
             sessions.append(asyncio.create_task(_session(session, stop, answer)))
         await asyncio.gather(*sessions, return_exceptions=True)
 
