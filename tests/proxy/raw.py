@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -15,6 +16,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from teeline.config.model import Config, ListenAddress, Timeouts, UpstreamConfig, UpstreamURL
+from teeline.proxy import process
 from teeline.proxy.server import ProxyServer
 from teeline.proxy.sinks import Sink
 from teeline.validators.events import Closed, Found, Opened, Output
@@ -29,8 +31,8 @@ _PATIENCE = 30.0
 
 
 def run(test: Coroutine[Any, Any, Result]) -> Result:
-    """Runs a test on an event loop of its own; one that hangs fails."""
-    return asyncio.run(asyncio.wait_for(test, _PATIENCE))
+    """Runs a test on an event loop of its own, the one that EVENT_LOOP names; one that hangs fails."""
+    return process.run(asyncio.wait_for(test, _PATIENCE), process.event_loop(os.environ))
 
 
 class Message(NamedTuple):

@@ -122,10 +122,13 @@ def test_a_name_is_reached_at_whichever_of_its_addresses_answers(
                 for address in ("127.0.0.2", "127.0.0.1")
             ][::order]
 
-            async def resolved(*_: Any, **__: Any) -> Any:
-                return found
+            loop = asyncio.get_running_loop()
+            resolve = loop.getaddrinfo
 
-            monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolved)
+            async def resolved(host: str, *args: Any, **options: Any) -> Any:
+                return found if host == "relay.example" else await resolve(host, *args, **options)
+
+            monkeypatch.setattr(loop, "getaddrinfo", resolved)
             connection = await upstream(f"http://relay.example:{port}").connect(Unowned())
             assert connection.transport.get_extra_info("peername") == ("127.0.0.1", port)
             connection.abort()
