@@ -10,7 +10,8 @@ import pytest
 
 from teeline.proxy.demo.relay import Relay
 from teeline.proxy.schemapool import SchemaPool
-from tests.clients.peers import Loop, Teeline, Witness, free_port, program, serving
+from tests.clients.peers import Loop, Teeline, Witness, program, serving
+from tests.ports import free_port
 from tests.proxy.raw import proxy
 
 MODEL = Path(__file__).parents[1] / "models" / "tiny-qwen2-f16.gguf"

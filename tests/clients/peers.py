@@ -11,7 +11,6 @@ import http.client
 import os
 import queue
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -181,10 +180,3 @@ def _ready(port: int) -> bool:
         return False
     finally:
         connection.close()
-
-
-def free_port() -> int:
-    """A port that nobody listens on now; for programs that can't be told to choose one."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -24,8 +24,9 @@ from typing import Any
 import click
 
 from teeline.proxy.demo.relay import Relay
-from tests.clients.peers import Loop, free_port, program, serving
+from tests.clients.peers import Loop, program, serving
 from tests.house.pages import DOCS, blocks
+from tests.ports import free_port
 
 PAGE = DOCS / "recipes.md"
 MODEL = "clean"

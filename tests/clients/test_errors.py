@@ -11,8 +11,9 @@ import pytest
 from teeline.validators.model import Ended
 from tests.clients import sdk
 from tests.clients.conftest import Start
-from tests.clients.peers import Loop, breaches, free_port
+from tests.clients.peers import Loop, breaches
 from tests.clients.sdk import saying
+from tests.ports import free_port
 from tests.proxy.raw import RawUpstream, Wire, answering, raw_upstream
 
 REQUEST = {"model": "gpt-4o-mini", "messages": saying("Hi")}

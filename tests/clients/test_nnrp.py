@@ -25,7 +25,8 @@ from teeline.validators.wire.nnrplayout import (
 )
 from tests.clients import nnrp_sdk as sdk
 from tests.clients.conftest import Start
-from tests.clients.peers import Loop, breaches, free_port
+from tests.clients.peers import Loop, breaches
+from tests.ports import free_port
 from tests.proxy.nnrp.peers import CAPTURES, Kept, tapping
 from tests.validators.wire.test_nnrpencode import everything
 

@@ -22,7 +22,8 @@ from teeline.validators.wire.nnrplayout import (
     prelude_of,
 )
 from tests.clients import nnrp_sdk as sdk
-from tests.clients.peers import Loop, free_port
+from tests.clients.peers import Loop
+from tests.ports import free_port
 from tests.proxy.nnrp.conformance.servers import upstream
 from tests.proxy.nnrp.peers import Kept, tapping
 

@@ -25,13 +25,14 @@ from teeline.validators.model import Severity
 from teeline.validators.nnrp.capabilities import capabilities_of
 from tests.clients import nnrp_openai as theirs
 from tests.clients import nnrp_sdk as nnrp
-from tests.clients.peers import PATIENCE, Loop, free_port
+from tests.clients.peers import PATIENCE, Loop
 from tests.clients.sdk import (
     WEATHER,
     client,
     openai,
     saying,
 )
+from tests.ports import free_port
 from tests.proxy.nnrp.peers import Kept, tapping
 from tests.proxy.raw import proxy
 

@@ -13,7 +13,7 @@ from teeline.proxy.nnrp.conformance.runner import Result, Target, run_case, tapp
 from teeline.proxy.nnrp.conformance.suite import Recipe, load
 from teeline.validators.nnrp.capabilities import Capabilities, Declared
 from tests.clients import nnrp_sdk as sdk
-from tests.clients.peers import free_port
+from tests.ports import free_port
 
 RECIPES = {r.id.removeprefix("teeline."): r.with_parameters({}, "clean") for r in load(None)}
 _STREAM = RECIPES["chat.stream-order"]

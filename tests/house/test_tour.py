@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.peers import free_port
 from tests.house.pages import DOCS, ROOT, Block, blocks
 from tests.house.transcript import Shown, Transcript
+from tests.ports import free_port
 
 TOUR = DOCS / "tour.md"
 DONE = {"file", "run", "stays", "shows", "ends", "install"}

@@ -28,6 +28,7 @@ from teeline.proxy.sinks import SinkError
 from teeline.validators.events import Found
 from teeline.validators.model import Ended
 from teeline.validators.profiles import Setting
+from tests.ports import free_port
 from tests.proxy.raw import Proxy, Recorder, Wire, answering, ask, client, proxy, raw_upstream, run
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
@@ -117,10 +118,8 @@ def test_sockets_that_others_have_too_outlive_the_server_that_accepts_from_them(
 
 def test_one_address_that_is_taken_leaves_none_bound() -> None:
     async def test() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            free = ListenAddress("127.0.0.1", probe.getsockname()[1])
-            probe.close()
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            free = ListenAddress("127.0.0.1", free_port())
             url = UpstreamURL.parse("http://127.0.0.1:1")
             second = ListenAddress("127.0.0.1", taken.getsockname()[1])
             upstreams = (UpstreamConfig(url, "a"), UpstreamConfig(url, "b", listen=second))
@@ -134,8 +133,7 @@ def test_one_address_that_is_taken_leaves_none_bound() -> None:
 def test_a_sink_that_cannot_start_leaves_nothing_open() -> None:
     async def test() -> None:
         started, refusing = LoggedSink(), LoggedSink(refuses=True)
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            address = ListenAddress("127.0.0.1", probe.getsockname()[1])
+        address = ListenAddress("127.0.0.1", free_port())
         server = ProxyServer(config("http://h/1", listen=address), [started, refusing])
         with pytest.raises(ServeError, match=r"^the sink's folder can't be written$"):
             await server.start()
@@ -148,8 +146,7 @@ def test_a_sink_that_cannot_start_leaves_nothing_open() -> None:
 
 def test_a_capability_document_that_cannot_be_used_leaves_nothing_open(tmp_path: Path) -> None:
     async def test() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            address = ListenAddress("127.0.0.1", probe.getsockname()[1])
+        address = ListenAddress("127.0.0.1", free_port())
         relay, nnrp = (
             UpstreamConfig(UpstreamURL.parse("http://h")),
             NnrpConfig(tmp_path / "no.json"),

@@ -8,6 +8,7 @@ import pytest
 
 from teeline.config.model import Timeouts
 from teeline.validators.model import Ended
+from tests.ports import free_port
 from tests.proxy.raw import (
     Recorder,
     Wire,
@@ -308,12 +309,11 @@ def test_an_upstream_that_speaks_no_http_gives_a_502(answer: bytes) -> None:
 def test_an_upstream_that_is_not_there_gives_a_502_and_is_found_when_it_comes() -> None:
     async def test() -> None:
         recorder = Recorder()
-        async with answering(OK) as upstream:
-            url = upstream.url
-        async with proxy(url, recorder) as teeline:
+        port = free_port()
+        async with proxy(f"http://127.0.0.1:{port}", recorder) as teeline:
             answer = await ask(teeline.port, GET)
             assert (answer.status, code_of(answer)) == (502, "upstream_unreachable")
-            server = await asyncio.start_server(_answer_once, "127.0.0.1", upstream.port)
+            server = await asyncio.start_server(_answer_once, "127.0.0.1", port)
             assert (await ask(teeline.port, GET)).body == b"ok"
             server.close()
         assert recorder.ended == [Ended.REFUSED, Ended.COMPLETE]

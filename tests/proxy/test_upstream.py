@@ -11,6 +11,7 @@ import pytest
 from teeline.config.model import Timeouts, UpstreamConfig, UpstreamURL
 from teeline.proxy import answers
 from teeline.proxy.upstream import Unowned, Upstream, UpstreamConnection, UpstreamError
+from tests.ports import free_port
 from tests.proxy.raw import Wire, raw_upstream, run
 
 
@@ -40,9 +41,7 @@ async def failing(target: Upstream) -> answers.Answer:
 
 def test_a_refused_connection_and_an_unknown_host_are_unreachable() -> None:
     async def test() -> None:
-        async with raw_upstream(_silent) as gone:
-            url = gone.url
-        assert await failing(upstream(url)) is answers.UNREACHABLE
+        assert await failing(upstream(f"http://127.0.0.1:{free_port()}")) is answers.UNREACHABLE
         assert await failing(upstream("http://host.invalid")) is answers.UNREACHABLE
         assert await failing(upstream(f"http://{'a' * 64}.invalid")) is answers.UNREACHABLE
 

@@ -25,6 +25,7 @@ from teeline.validators.wire.nnrplayout import (
     prelude_of,
     submit_meta,
 )
+from tests.ports import free_port
 
 Script = Callable[["Peer"], Awaitable[None]]
 ENDED = (ConnectionError, asyncio.IncompleteReadError)
@@ -105,20 +106,18 @@ class Peer:
         self._writer.transport.abort()
 
 
-async def _bind(sock: socket.socket, port: int) -> None:
-    """Binds to a port that a socket has just given back.
+async def _bound(port: int) -> socket.socket:
+    """A socket at a port that may have just been given back.
 
-    A process that is being started has a copy of that socket until it runs its own program.
+    A process that is being started has a copy of the one before it until it runs its own program.
     """
     while True:
         try:
-            sock.bind(("127.0.0.1", port))
+            return socket.create_server(("127.0.0.1", port))
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
             await asyncio.sleep(0.005)
-        else:
-            return
 
 
 class Server:
@@ -151,16 +150,10 @@ class Server:
     async def restart(self) -> None:
         """Breaks every connection, is gone for a moment, and listens again on the same port."""
         self.refuse()
-        with socket.socket() as kept:
-            # Bound and not listening: who connects is refused. Shared with the connections that there were,
-            # and then with nobody, so that nobody else is given the port.
-            kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            await _bind(kept, self.port)
-            kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
-            for peer in self.peers:
-                peer.reset()
-            await asyncio.sleep(0.05)
-        self.listening = await asyncio.start_server(self.accept, "127.0.0.1", self.port)
+        for peer in self.peers:
+            peer.reset()
+        await asyncio.sleep(0.05)
+        self.listening = await asyncio.start_server(self.accept, sock=await _bound(self.port))
 
     def refuse(self) -> None:
         """Takes no more connections."""
@@ -174,10 +167,10 @@ class Server:
 
 @asynccontextmanager
 async def nnrp_server(script: Script, port: int = 0) -> AsyncIterator[Server]:
+    """A server at a port, or at one that it has for itself, which it may give back and take again."""
     server = Server(script)
-    listening = await asyncio.start_server(server.accept, "127.0.0.1", port)
-    server.listening = listening
-    server.port = listening.sockets[0].getsockname()[1]
+    server.port = port or free_port()
+    server.listening = await asyncio.start_server(server.accept, sock=await _bound(server.port))
     try:
         yield server
     finally:

@@ -26,6 +26,7 @@ from teeline.validators.wire.nnrpcodes import (
 from teeline.validators.wire.nnrplayout import (
     control_meta,
 )
+from tests.ports import free_port
 from tests.proxy.nnrp.scripted import Peer, Script, Server, nnrp_server
 from tests.proxy.raw import run
 
@@ -362,8 +363,7 @@ def test_a_session_that_the_server_closes_takes_no_more_but_ends_what_it_has() -
 
 def test_it_waits_for_a_server_that_is_not_there_yet() -> None:
     async def test() -> None:
-        async with nnrp_server(answering) as gone:
-            port = gone.port
+        port = free_port()
         client = NnrpClient(Endpoint.parse(f"nnrp://127.0.0.1:{port}"))
         waiting = asyncio.create_task(client.submit(ENVELOPE))
         await asyncio.sleep(0.02)
@@ -376,8 +376,7 @@ def test_it_waits_for_a_server_that_is_not_there_yet() -> None:
 
 def test_a_server_that_never_comes_is_told_with_its_reason() -> None:
     async def test() -> None:
-        async with nnrp_server(answering) as gone:
-            port = gone.port
+        port = free_port()
         limits = ClientLimits(connect=0.2)
         client = NnrpClient(Endpoint.parse(f"nnrp://127.0.0.1:{port}"), limits=limits)
         with pytest.raises(UnavailableError, match="Connect"):
