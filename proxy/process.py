@@ -71,7 +71,8 @@ class EventLoopError(Exception):
 def event_loop(environ: Mapping[str, str]) -> NewLoop:
     """What makes the event loop: asyncio's own, or the one that EVENT_LOOP names.
 
-    uvloop is not taken because it is there: it makes little cheaper (docs/configuration.md).
+    uvloop is not taken because it is there: whoever wants it asks for it (docs/configuration.md says what it
+    saves).
     """
     name = environ.get(EVENT_LOOP) or "asyncio"
     if name not in _EVENT_LOOPS:
