@@ -171,9 +171,9 @@ async def _last_session(provider: str, server: threading.Thread) -> None:
     """The session that a server to be stopped still waits for; one of ours, which may lose its server."""
     conversation = await Conversation.open(Endpoint.parse(provider))
     await asyncio.to_thread(server.join, _SECONDS)
-    assert not server.is_alive()
     conversation.abort()
     await conversation.close()
+    assert not server.is_alive()
 
 
 async def _serve(

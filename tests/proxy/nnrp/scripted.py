@@ -167,7 +167,7 @@ class Server:
 
 @asynccontextmanager
 async def nnrp_server(script: Script, port: int = 0) -> AsyncIterator[Server]:
-    """A server at a port, or at one that it has for itself, which it may give back and take again."""
+    """A server at ``port``; without one, at a port that it may give back and take again."""
     server = Server(script)
     server.port = port or free_port()
     server.listening = await asyncio.start_server(server.accept, sock=await _bound(server.port))
